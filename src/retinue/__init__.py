@@ -1,0 +1,151 @@
+"""Retinue: concurrent LLM agents on the actor model.
+
+`import retinue as rt` gives every public name below. The import is lazy (PEP 562): each name's module is loaded when the name is first
+used, so that importing any part of the package, or printing the command line's help, loads neither an event loop nor an HTTP client.
+
+To add a public name: one line in each of the three lists below (`_HOMES`, the imports for static tools, `__all__`); a test holds them equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.actor import Actor, handler
+    from retinue.actors.runtime.errors import (
+        ActorStopped,
+        AskCancelled,
+        AskCycle,
+        AskTimeout,
+        NameTaken,
+        Reject,
+        StreamClosed,
+        SystemClosed,
+        WrongEventLoop,
+        WrongThread,
+    )
+    from retinue.actors.runtime.ref import Receipt, Ref
+    from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.system import ActorSystem, run
+    from retinue.actors.runtime.watch import Terminated
+    from retinue.mailbox.errors import MailboxFull, Unhandled, WireError
+    from retinue.mailbox.messages import Message, Request, Stream, message
+    from retinue.mailbox.queues import Mailbox
+    from retinue.security.context import SecurityContext
+    from retinue.security.errors import (
+        ApprovalRequired,
+        AuthorityError,
+        DefinitionError,
+        Denied,
+        ForgedContext,
+        NoContext,
+        PatternError,
+        RetinueError,
+    )
+    from retinue.security.permissions import allow, deny
+
+    __version__: str
+
+__all__ = [
+    "Actor",
+    "ActorStopped",
+    "ActorSystem",
+    "ApprovalRequired",
+    "AskCancelled",
+    "AskCycle",
+    "AskTimeout",
+    "AuthorityError",
+    "DefinitionError",
+    "Denied",
+    "ForgedContext",
+    "Mailbox",
+    "MailboxFull",
+    "Message",
+    "NameTaken",
+    "NoContext",
+    "PatternError",
+    "Receipt",
+    "Ref",
+    "Reject",
+    "Request",
+    "RetinueError",
+    "SecurityContext",
+    "Stream",
+    "StreamClosed",
+    "Supervision",
+    "SystemClosed",
+    "Terminated",
+    "Unhandled",
+    "WireError",
+    "WrongEventLoop",
+    "WrongThread",
+    "__version__",
+    "allow",
+    "deny",
+    "handler",
+    "message",
+    "run",
+]
+
+# Where each public name lives. Read by `__getattr__` alone.
+_HOMES = {
+    "Actor": "retinue.actors.runtime.actor",
+    "ActorStopped": "retinue.actors.runtime.errors",
+    "ActorSystem": "retinue.actors.runtime.system",
+    "ApprovalRequired": "retinue.security.errors",
+    "AskCancelled": "retinue.actors.runtime.errors",
+    "AskCycle": "retinue.actors.runtime.errors",
+    "AskTimeout": "retinue.actors.runtime.errors",
+    "AuthorityError": "retinue.security.errors",
+    "DefinitionError": "retinue.security.errors",
+    "Denied": "retinue.security.errors",
+    "ForgedContext": "retinue.security.errors",
+    "Mailbox": "retinue.mailbox.queues",
+    "MailboxFull": "retinue.mailbox.errors",
+    "Message": "retinue.mailbox.messages",
+    "NameTaken": "retinue.actors.runtime.errors",
+    "NoContext": "retinue.security.errors",
+    "PatternError": "retinue.security.errors",
+    "Receipt": "retinue.actors.runtime.ref",
+    "Ref": "retinue.actors.runtime.ref",
+    "Reject": "retinue.actors.runtime.errors",
+    "Request": "retinue.mailbox.messages",
+    "RetinueError": "retinue.security.errors",
+    "SecurityContext": "retinue.security.context",
+    "Stream": "retinue.mailbox.messages",
+    "StreamClosed": "retinue.actors.runtime.errors",
+    "Supervision": "retinue.actors.runtime.supervision",
+    "SystemClosed": "retinue.actors.runtime.errors",
+    "Terminated": "retinue.actors.runtime.watch",
+    "Unhandled": "retinue.mailbox.errors",
+    "WireError": "retinue.mailbox.errors",
+    "WrongEventLoop": "retinue.actors.runtime.errors",
+    "WrongThread": "retinue.actors.runtime.errors",
+    "allow": "retinue.security.permissions",
+    "deny": "retinue.security.permissions",
+    "handler": "retinue.actors.runtime.actor",
+    "message": "retinue.mailbox.messages",
+    "run": "retinue.actors.runtime.system",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name's module when the name is first used, and keep the value, so that this runs once a name."""
+    home = _HOMES.get(name)
+    if home is not None:
+        from importlib import import_module
+
+        value: object = getattr(import_module(home), name)
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("retinue")
+    else:
+        raise AttributeError(f"module 'retinue' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not, with what the module already holds."""
+    return sorted({*globals(), *__all__})

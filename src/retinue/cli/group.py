@@ -1,0 +1,68 @@
+"""The group of commands, each loaded when it is needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import attrs
+import click
+
+__all__ = ["LazyCommand", "LazyGroup", "main"]
+
+
+@attrs.frozen
+class LazyCommand:
+    """Where a command lives, and the line that `--help` shows for it without importing it.
+
+    Attributes:
+        module: The module's dotted name.
+        attribute: The name of the click command in it.
+        summary: One line for the list of commands.
+    """
+
+    module: str
+    attribute: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands' modules are imported on first use.
+
+    Args:
+        lazy: Command name → where it lives.
+    """
+
+    def __init__(self, *args: object, lazy: dict[str, LazyCommand], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through to click as they came
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in alphabetical order."""
+        return sorted({*super().list_commands(ctx), *self.lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module and return the command, or None for a name that is none."""
+        lazy = self.lazy.get(cmd_name)
+        if lazy is None:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(lazy.module), lazy.attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the summaries alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.lazy[name].summary) for name in self.list_commands(ctx)])
+
+
+COMMANDS = {
+    "demo": LazyCommand("retinue.cli.demo", "demo", "Watch a researcher, a writer and a critic work on a topic."),
+    "doctor": LazyCommand("retinue.cli.doctor", "doctor", "Show what is installed, and what would be used."),
+    "models": LazyCommand("retinue.cli.models", "models", "Fetch the weights of the embedded model."),
+    "run": LazyCommand("retinue.cli.run", "run", "Run a function, given the actor system where it takes one."),
+    "version": LazyCommand("retinue.cli.version", "version", "Print the version."),
+}
+
+
+@click.command(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Retinue: concurrent LLM agents on the actor model."""

@@ -1,0 +1,33 @@
+"""What holds for every test: no test sees the provider variables of the machine that runs it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# A key or an endpoint that happens to be set must neither be used, nor paid for, nor change a result.
+FOREIGN_PREFIXES = (
+    "ANTHROPIC_",
+    "AZURE_OPENAI_",
+    "DEEPSEEK_",
+    "GEMINI_",
+    "GOOGLE_API_",
+    "GROQ_",
+    "HF_",
+    "HUGGING",
+    "MISTRAL_",
+    "OLLAMA_",
+    "OPENAI_",
+    "OPENROUTER_",
+    "RETINUE_",
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_provider_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(FOREIGN_PREFIXES):
+            monkeypatch.delenv(name)
+    for name in ("NO_PROXY", "no_proxy"):  # the tests' own servers are reached directly, whatever proxy this machine needs for others
+        monkeypatch.setenv(name, "127.0.0.1,localhost,::1")
