@@ -7,10 +7,11 @@ meaning is needed, in the namespace of the class that wrote it, together with th
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 import fractions
+import inspect
 import pathlib
 import re
 import sys
@@ -38,7 +39,7 @@ _ATOMS: frozenset[Any] = frozenset(
     {
         str, int, float, bool, complex, bytes, type(None), range, type(Ellipsis), type(NotImplemented), type,
         decimal.Decimal, fractions.Fraction, uuid.UUID,
-        datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone, datetime.tzinfo,
+        dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, dt.tzinfo,
         pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.Path, pathlib.PosixPath, pathlib.WindowsPath,
         types.FunctionType, types.BuiltinFunctionType,
     }
@@ -51,7 +52,7 @@ def own_annotations(cls: type) -> dict[str, Any]:
         import annotationlib
 
         return dict(annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF))
-    return dict(cls.__dict__.get("__annotations__", {}))
+    return dict(inspect.get_annotations(cls))
 
 
 def field_owner(cls: type, name: str) -> type:

@@ -10,6 +10,7 @@ A message is a frozen, slotted attrs class. `Request[R]` is what one asks with: 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -172,6 +173,7 @@ def message(cls: Any = None, /, *, name: str | None = None, timeout: float | Non
     """Make a subclass of `Message`, `Request[R]` or `Stream[E]` a message: a frozen, slotted attrs class.
 
     Args:
+        cls: The class, where the decorator stands bare.
         name: The name on the wire, `namespace/Name@version`; needed only across processes. Default: made from module and class.
         timeout: The default deadline of an ask with this message, in seconds; `math.inf` means none. Default: that of the nearest
             message it derives from, else the system's.
@@ -222,7 +224,9 @@ def _check_class(cls: Any) -> None:
     if "__message_info__" in cls.__dict__:
         raise DefinitionError(f"{label} is decorated with @message twice: keep one")
     if "__attrs_attrs__" in cls.__dict__ or "__dataclass_fields__" in cls.__dict__:
-        raise DefinitionError(f"{label} is already an attrs class or a dataclass: @message makes the class itself, remove the other decorator")
+        raise DefinitionError(
+            f"{label} is already an attrs class or a dataclass: @message makes the class itself, remove the other decorator"
+        )
     if issubclass(cls, Request) and issubclass(cls, Stream):
         raise DefinitionError(f"{label} derives from both Request and Stream: an answer is either one value or a stream, choose one")
     for base in cls.__mro__[1:]:
@@ -243,16 +247,14 @@ def _check_name(name: Any) -> None:
 
 
 def _check_timeout(timeout: Any) -> float:
-    try:
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-            raise ValueError
-        seconds = float(timeout)
-        if math.isnan(seconds) or seconds <= 0:
-            raise ValueError
-    except (ValueError, OverflowError):
+    seconds = math.nan
+    if isinstance(timeout, int | float) and not isinstance(timeout, bool):
+        with contextlib.suppress(OverflowError):
+            seconds = float(timeout)
+    if not seconds > 0:  # NaN is not
         raise DefinitionError(
             f"timeout={timeout!r} is no time-out: give a number of seconds above zero, or math.inf for an ask that may wait for ever"
-        ) from None
+        )
     return seconds
 
 
