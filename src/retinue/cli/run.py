@@ -1,0 +1,77 @@
+"""`retinue run module:function`: run a user's function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+import click
+
+__all__ = ["run"]
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("spec", metavar="MODULE:FUNCTION")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(spec: str, arguments: tuple[str, ...]) -> None:
+    """Run a function, given the actor system where it takes one.
+
+    MODULE is found in the current folder or among the installed packages. FUNCTION may be plain or async. Where its first parameter is
+    called `system` or annotated as ActorSystem, it is given one that has just started and is stopped when the function returns (a plain
+    function gets the blocking twin of retinue.sync). ARGUMENTS are handed to it as strings.
+    """
+    from retinue.cli.targets import find_function
+
+    function = find_function(spec)
+    wants_system = _takes_system(function)
+    _check_arguments(function, spec, arguments, wants_system=wants_system)
+    if inspect.iscoroutinefunction(function):
+        _run_async(cast("Callable[..., Awaitable[object]]", function), arguments, wants_system=wants_system)
+    elif wants_system:
+        from retinue.sync import ActorSystem
+
+        with ActorSystem() as system:
+            function(system, *arguments)
+    else:
+        function(*arguments)
+
+
+def _run_async(function: Callable[..., Awaitable[object]], arguments: tuple[str, ...], *, wants_system: bool) -> None:
+    import retinue as rt
+
+    async def with_system() -> None:
+        async with rt.ActorSystem() as system:
+            await function(system, *arguments)
+
+    rt.run(with_system if wants_system else partial(function, *arguments))
+
+
+def _parameters(function: Callable[..., object]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # some callables written in C show none
+        return None
+
+
+def _takes_system(function: Callable[..., object]) -> bool:
+    """Say whether the function's first parameter is for the actor system."""
+    signature = _parameters(function)
+    first = next(iter(signature.parameters.values()), None) if signature else None
+    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
+        return False
+    annotation: Any = first.annotation  # a string where annotations are deferred
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return first.name == "system" or name.rpartition(".")[2] == "ActorSystem"
+
+
+def _check_arguments(function: Callable[..., object], spec: str, arguments: tuple[str, ...], *, wants_system: bool) -> None:
+    signature = _parameters(function)
+    if signature is None:
+        return
+    given: tuple[object, ...] = (None, *arguments) if wants_system else arguments
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise click.ClickException(f"{spec}{signature} cannot be called with {len(arguments)} arguments: {error}") from None
