@@ -1,0 +1,1 @@
+"""Language models as actors: one deployment actor owns one endpoint. `retinue.llm` is the public face."""
