@@ -1,0 +1,103 @@
+"""Every program and command that the README and the pages of docs/ show is run, or at least checked against the project."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from housekeeping import ROOT, pyproject
+from snippets import Snippet, commands, snippets
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ALL = [snippet for page in PAGES for snippet in snippets(page, page.read_text(encoding="utf-8"))]
+PROGRAMS = [snippet for snippet in ALL if snippet.language == "python"]
+COMMANDS = [(snippet, command, output) for snippet in ALL if snippet.language != "python" for command, output in commands(snippet)]
+
+
+def place(snippet: Snippet) -> str:
+    return f"{snippet.path.relative_to(ROOT)}:{snippet.line}"
+
+
+def execute(arguments: list[str], folder: Path) -> str:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environ = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "100"}
+    done = subprocess.run(
+        arguments, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0, f"{shlex.join(arguments)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("snippet", PROGRAMS, ids=place)
+def test_the_program_runs_and_prints_what_is_shown(snippet: Snippet, tmp_path: Path) -> None:
+    program = tmp_path / "snippet.py"
+    program.write_text(snippet.code, encoding="utf-8")
+    output = execute([sys.executable, str(program)], tmp_path)
+    if snippet.output is not None:
+        assert output.strip() == snippet.output.strip()
+
+
+@pytest.mark.parametrize(
+    ("snippet", "command", "output"), COMMANDS, ids=[f"{place(snippet)} {command}" for snippet, command, _ in COMMANDS]
+)
+def test_the_command_works(snippet: Snippet, command: str, output: str) -> None:
+    printed = "".join(check_command(shlex.split(part)) for part in command.split("&&"))
+    for line in output.splitlines():
+        assert line.strip() in printed, f"{place(snippet)}: not printed: {line}"
+
+
+def check_command(words: list[str]) -> str:
+    """Run the command where it is quick and changes nothing; else check that what it names exists. Returns what it printed."""
+    match words:
+        case ["pip", "install", *wanted]:
+            check_installation(wanted)
+        case ["pytest", *options]:
+            execute([sys.executable, "-m", "pytest", "--collect-only", "-q", *options, "tests/house/test_layout.py"], ROOT)
+        case ["retinue", ("demo" | "models") as name, *_]:  # they may fetch and load a model: tests/cli runs them
+            return execute([sys.executable, "-m", "retinue", name, "--help"], ROOT)
+        case ["retinue", *arguments]:
+            return execute([sys.executable, "-m", "retinue", *arguments], ROOT)
+        case ["python", "-m", "benchmarks", *_]:  # they take minutes
+            return execute([sys.executable, "-m", "benchmarks", "--help"], ROOT)
+        case ["python", script] if script.endswith(".py"):
+            return execute([sys.executable, script], ROOT)
+        case [script] if (ROOT / script).is_file() and os.access(ROOT / script, os.X_OK):
+            execute(["bash", "-n", script], ROOT)
+        case _:
+            raise AssertionError(f"teach tests/docs/test_snippets.py how to check: {shlex.join(words)}")
+    return ""
+
+
+def check_installation(wanted: list[str]) -> None:
+    names = [word for word in wanted if not word.startswith("-")]
+    assert names
+    for name in names:
+        project, _, extras = name.rstrip("]").partition("[")
+        assert project in (".", "retinue"), name
+        assert set(filter(None, extras.split(","))) <= set(pyproject()["project"]["optional-dependencies"]), name
+
+
+def test_the_readme_shows_programs_and_commands() -> None:
+    assert [snippet for snippet in PROGRAMS if snippet.path.name == "README.md"]
+    assert [command for snippet, command, _ in COMMANDS if snippet.path.name == "README.md" and command.startswith("pip install")]
+
+
+def test_ci_runs_the_very_test_command_that_the_readme_gives() -> None:
+    given = [part.strip() for _, command, _ in COMMANDS for part in command.split("&&") if part.strip().startswith("pytest")]
+    assert given
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert [command for command in given if not re.search(rf"^ *(PATH=\S+ )?{re.escape(command)}$", script, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize(
+    "words", [["rm", "-rf", "x"], ["retinue", "no-such-command"], ["pip", "install", ".[no-such-extra]"], ["pip", "install", "other"]]
+)
+def test_a_command_that_cannot_work_is_found(words: list[str]) -> None:
+    with pytest.raises(AssertionError):
+        check_command(words)
