@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         WrongEventLoop,
         WrongThread,
     )
-    from retinue.actors.runtime.ref import Receipt, Ref
+    from retinue.actors.runtime.receipts import Receipt
+    from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.system import ActorSystem, run
     from retinue.actors.runtime.watch import Terminated
@@ -106,7 +107,7 @@ _HOMES = {
     "NameTaken": "retinue.actors.runtime.errors",
     "NoContext": "retinue.security.errors",
     "PatternError": "retinue.security.errors",
-    "Receipt": "retinue.actors.runtime.ref",
+    "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",
     "Reject": "retinue.actors.runtime.errors",
     "Request": "retinue.mailbox.messages",

@@ -146,8 +146,8 @@ def open_handlers(module: ModuleType) -> Iterator[Finding]:
     classes = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Actor)]
     own = [cls for cls in classes if cls.__module__ == module.__name__]
     for cls in own:
-        for message_type, spec in handlers_of(cls).items():
-            if not spec.requires:
-                yield Finding(f"open handler {cls.__name__}.{spec.name}", f"takes {message_type.__name__} from everyone who holds a ref")
+        for handler in handlers_of(cls).values():
+            if handler.requires is None and not handler.approval:
+                yield Finding(f"open handler {cls.__name__}.{handler.name}", f"takes {handler.info.label} from everyone who holds a ref")
     if not own:
         yield Finding("open handlers", f"{module.__name__} defines no actor")
