@@ -1,0 +1,1 @@
+"""How fast it is: `python -m benchmarks runtime`, run from the repository's root."""

@@ -1,0 +1,109 @@
+"""Tables of what was measured: for the terminal as they come, and as `benchmarks/RESULTS.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.harness import Spread, ratios, spread
+from benchmarks.runtime.measures import Target
+from benchmarks.runtime.suite import OURS, IdleResult, MeasureResult
+
+__all__ = ["RESULTS", "idle_table", "markdown", "measure_table", "verdict"]
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+
+Row = Sequence[str]
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _times(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}×"
+    return f"{value:.1f}×" if value >= 10 else f"{value:.2f}×"
+
+
+def _ratio(figures: Spread) -> str:
+    return f"{_times(figures.median)} ({_times(figures.low)} – {_times(figures.high)})"
+
+
+def verdict(target: Target, ratio: float) -> str:
+    """A word on a ratio: reached, stretch reached, or not reached and by how far."""
+    wanted = f"≥ {target.at_least:.3g}×"
+    if target.stretch is not None:
+        wanted += f", stretch ≥ {target.stretch:.3g}×"
+        if ratio >= target.stretch:
+            return f"{wanted}: stretch reached"
+    return f"{wanted}: reached" if ratio >= target.at_least else f"{wanted}: NOT reached"
+
+
+def _ours_by(label: str, result: MeasureResult) -> Spread | None:
+    if label == OURS or OURS not in result.timed:
+        return None
+    return spread(ratios(result.timed[OURS].rates, result.timed[label].rates))
+
+
+def measure_table(result: MeasureResult) -> list[Row]:
+    """Header first; a row a contender: rate, ratio to ours, target."""
+    targets = {target.against: target for target in result.measure.targets}
+    rows: list[Row] = [("who", f"{result.measure.unit} a second (quartiles)", "retinue is faster by (quartiles)", "target")]
+    for label, timed in result.timed.items():
+        rate = spread(timed.rates)
+        ratio = _ours_by(label, result)
+        rows.append(
+            (
+                label + (f": {result.notes[label]}" if label in result.notes else ""),
+                f"{_figure(rate.median)} ({_figure(rate.low)} – {_figure(rate.high)})",
+                "" if ratio is None else _ratio(ratio),
+                verdict(targets[label], ratio.median) if ratio is not None and label in targets else "",
+            )
+        )
+    return rows
+
+
+def _limit(value: float, limit: int | None, unit: str) -> list[str]:
+    return [] if limit is None else [f"≤ {limit:,} {unit}: {'reached' if value <= limit else 'NOT reached'}"]
+
+
+def idle_table(results: Sequence[IdleResult]) -> list[Row]:
+    """Header first; a row a result."""
+    rows: list[Row] = [("idle actors", "how", "bytes an actor", "whole process, MB", "target")]
+    for result in results:
+        idle = result.idle
+        targets = _limit(result.bytes_each, idle.bytes_each, "bytes")
+        targets += _limit(result.total / 1e6, None if idle.total is None else idle.total // 1_000_000, "MB")
+        how = "allocated (tracemalloc)" if idle.traced else "resident"
+        total = "" if idle.traced else f"{result.total / 1e6:,.0f}"
+        rows.append((f"{idle.contender}, {idle.count:,}", how, _figure(result.bytes_each), total, "; ".join(targets)))
+    return rows
+
+
+def plain(rows: Sequence[Row]) -> str:
+    """A table for a terminal."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def _marked(rows: Sequence[Row]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines.insert(1, "|" + " --- |" * len(rows[0]))
+    return "\n".join(lines)
+
+
+def markdown(facts: Mapping[str, str], method: str, measures: Sequence[MeasureResult], idle: Sequence[IdleResult]) -> str:
+    """The whole of RESULTS.md."""
+    parts = ["# Results", "Written by `python -m benchmarks runtime --write`. The machine and the method:"]
+    parts.append("\n".join(f"- {name}: {fact}" for name, fact in facts.items()))
+    parts.append(method)
+    for result in measures:
+        parts += [f"## {result.measure.title}", result.measure.how, _marked(measure_table(result))]
+    if idle:
+        parts += [
+            "## Memory of idle actors",
+            "Each row in a fresh process: what it grew by while they were made, by their number.",
+            _marked(idle_table(idle)),
+        ]
+    return "\n\n".join(parts) + "\n"
