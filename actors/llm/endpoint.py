@@ -62,9 +62,9 @@ class Endpoint:
     def __init__(
         self, *, model: str, base_url: str, api_key: str | None = None, timeouts: Timeouts | None = None, proxies: bool = True
     ) -> None:
-        if not isinstance(model, str) or not model.strip():
+        if not str(model or "").strip():
             raise BadEndpoint("the model's name is empty: give the name that the endpoint knows (RETINUE_MODEL, model=)")
-        self.model = model.strip()
+        self.model = str(model).strip()
         self.address = _address(base_url)
         self.timeouts = Timeouts() if timeouts is None else timeouts
         self._key = None if api_key is None else Key(api_key)

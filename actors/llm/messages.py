@@ -85,7 +85,7 @@ def _count(_instance: object, field: attrs.Attribute[int | None], value: object)
         raise ValueError(f"Complete.{field.name} does not fit into 64 bits: give a smaller number")
 
 
-def _temperature(_instance: object, _field: object, value: object) -> None:
+def _temperature(_instance: object, _field: attrs.Attribute[float | None], value: object) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
