@@ -17,7 +17,6 @@ import retinue as rt
 from benchmarks.harness import Block, BrokenBlock, Contender, Timer
 from benchmarks.machine import version_of
 from benchmarks.runtime.meter import Meter
-from retinue.sync import ActorSystem as BlockingActorSystem
 
 PERMISSIONS = ["bench.**"]
 
@@ -270,6 +269,8 @@ async def thread_host(system: rt.ActorSystem, count: int) -> float:
 
 
 def flood(count: int) -> float:
+    from retinue.sync import ActorSystem as BlockingActorSystem
+
     with BlockingActorSystem("flood", permissions=PERMISSIONS) as system:
         ref = system.spawn(Counter, mailbox=rt.Mailbox.unbounded())
         each = count // 8
