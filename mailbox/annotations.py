@@ -17,17 +17,34 @@ import re
 import sys
 import types
 import uuid
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final, ForwardRef, Generic, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    ForwardRef,
+    Generic,
+    Literal,
+    NewType,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import attrs
 
-__all__ = ["Unresolved", "evaluate", "field_owner", "is_immutable", "local_names", "own_annotations", "type_argument"]
+__all__ = ["Unresolved", "bare", "evaluate", "field_types", "is_immutable", "local_names", "own_annotations", "substitute", "type_argument"]
 
 
 class Unresolved:
     """Stands for the type of an annotation whose names cannot be found (yet). The class itself is the mark."""
 
+
+NamesOf: TypeAlias = Callable[[type], dict[str, Any]]
+"""Gives what a class that was defined in a function needs from there to resolve its annotations."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _FRAMES_TO_LOOK_AT = 32
@@ -53,11 +70,6 @@ def own_annotations(cls: type) -> dict[str, Any]:
 
         return dict(annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF))
     return dict(inspect.get_annotations(cls))
-
-
-def field_owner(cls: type, name: str) -> type:
-    """The class in the inheritance of `cls` that wrote the annotation of that field."""
-    return next((base for base in cls.__mro__ if name in own_annotations(base)), cls)
 
 
 def evaluate(annotation: Any, owner: type, names: dict[str, Any]) -> Any:
@@ -116,33 +128,71 @@ def _texts(annotation: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-def type_argument(cls: type, root: type, names_of: Callable[[type], dict[str, Any]]) -> Any:
+def type_argument(cls: type, root: type, names_of: NamesOf) -> Any:
     """What `cls` put for the one parameter of the generic class `root` that it derives from; `Any` where it put nothing."""
-    found = _argument(cls, root, names_of)
-    return _substitute(found, {})
+    chosen = _parameters(cls, root, names_of)
+    return substitute(next(iter(chosen.values()), Any), {})
 
 
-def _argument(cls: type, root: type, names_of: Callable[[type], dict[str, Any]]) -> Any:
+def field_types(cls: type, names_of: NamesOf) -> dict[str, Any]:
+    """The types of the fields of an attrs class or a dataclass, in order: resolved (or `Unresolved`), base classes' parameters filled in."""
+    fields: Iterable[tuple[str, Any]]
+    if attrs.has(cls):
+        fields = [(field.name, field.type) for field in attrs.fields(cls)]
+    else:
+        fields = [(field.name, field.type) for field in dataclasses.fields(cls)]
+    found: dict[str, Any] = {}
+    for name, annotation in fields:
+        owner = next((base for base in cls.__mro__ if name in own_annotations(base)), cls)
+        kind = Any if annotation is None else evaluate(annotation, owner, names_of(owner))
+        found[name] = kind if owner is cls else substitute(kind, _parameters(cls, owner, names_of))
+    return found
+
+
+def _parameters(cls: type, root: type, names_of: NamesOf) -> dict[Any, Any]:
+    """The type parameters of `root`, a base of `cls`, and what `cls` means by each (its own parameters stay)."""
+    if cls is root:
+        return {parameter: parameter for parameter in getattr(root, "__parameters__", ())}
     for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = get_origin(base) or base
         if not isinstance(origin, type) or origin is Generic or not issubclass(origin, root):
             continue
         arguments = [evaluate(argument, cls, names_of(cls)) for argument in get_args(base)]
-        if origin is root:
-            return arguments[0] if arguments else Any
-        inner = _argument(origin, root, names_of)
-        return _substitute(inner, dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=False)))
-    return Any
+        given = dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=False))
+        return {parameter: substitute(value, given) for parameter, value in _parameters(origin, root, names_of).items()}
+    return {}
 
 
-def _substitute(annotation: Any, values: dict[Any, Any]) -> Any:
+def substitute(annotation: Any, values: Mapping[Any, Any]) -> Any:
+    """The annotation with its type variables replaced; those without a value become `Any`."""
     if isinstance(annotation, TypeVar):
         return values.get(annotation, Any)
     parameters = getattr(annotation, "__parameters__", ())
     if parameters and not isinstance(annotation, type):
-        chosen = [values.get(parameter, Any) for parameter in parameters]
-        return Unresolved if Unresolved in chosen else annotation[tuple(chosen)]
+        chosen = tuple(values.get(parameter, Any) for parameter in parameters)
+        if any(value is Unresolved for value in chosen):
+            return Unresolved
+        try:
+            return annotation[chosen]
+        except TypeError:  # parameters that are no plain type variables
+            return Unresolved
     return annotation
+
+
+def bare(kind: Any) -> Any:
+    """The type under Annotated, Final, NewType and the aliases of the `type` statement."""
+    while True:
+        origin = get_origin(kind)
+        if origin is Annotated or origin is Final:
+            kind = get_args(kind)[0]
+        elif isinstance(kind, NewType):
+            kind = kind.__supertype__
+        elif type(kind).__name__ == "TypeAliasType":  # of 3.12
+            kind = kind.__value__
+        elif kind is None:
+            return type(None)
+        else:
+            return kind
 
 
 def is_immutable(annotation: Any) -> bool:
@@ -178,12 +228,8 @@ def _is_immutable_class(annotation: Any, seen: frozenset[Any]) -> bool:
     seen = seen | {annotation}
     if attrs.has(annotation):
         frozen = annotation.__setattr__ is _FROZEN_SETATTR
-        fields = [(field.name, field.type) for field in attrs.fields(annotation)]
     elif dataclasses.is_dataclass(annotation):
         frozen = annotation.__dataclass_params__.frozen  # type: ignore[attr-defined]
-        fields = [(field.name, field.type) for field in dataclasses.fields(annotation)]
     else:
         return False
-    return frozen and all(
-        _is_immutable(evaluate(kind, field_owner(annotation, name), {}), seen) for name, kind in fields if kind is not None
-    )
+    return frozen and all(_is_immutable(kind, seen) for kind in field_types(annotation, lambda _: {}).values())

@@ -19,10 +19,10 @@ from typing import Any, Generic, Literal, TypeVar, cast, dataclass_transform, ge
 import attr
 import attrs
 
-from retinue.mailbox.annotations import Unresolved, evaluate, field_owner, is_immutable, local_names, own_annotations, type_argument
+from retinue.mailbox.annotations import Unresolved, field_types, is_immutable, local_names, own_annotations, type_argument
 from retinue.security.errors import DefinitionError
 
-__all__ = ["Kind", "Message", "MessageInfo", "Request", "Stream", "message", "message_info"]
+__all__ = ["Kind", "Message", "MessageInfo", "Request", "Stream", "message", "message_info", "names_of"]
 
 Kind = Literal["message", "request", "stream"]
 
@@ -109,7 +109,7 @@ class MessageInfo:
             if self.kind == "message":
                 self._reply = None
             else:
-                found = type_argument(self.cls, Request if self.kind == "request" else Stream, _names_of)
+                found = type_argument(self.cls, Request if self.kind == "request" else Stream, names_of)
                 if found is Unresolved:
                     raise DefinitionError(
                         f"the reply type of {self.label} names something that cannot be found: define it at the top of "
@@ -144,10 +144,7 @@ class MessageInfo:
     def _resolve(self) -> dict[str, Any]:
         types = self._types
         if types is None:
-            types = {}
-            for field in attrs.fields(self.cls):
-                owner = field_owner(self.cls, field.name)
-                types[field.name] = Any if field.type is None else evaluate(field.type, owner, _names_of(owner))
+            types = field_types(self.cls, names_of)
             if Unresolved not in types.values():  # else look again next time: the name may be defined by then
                 self._types = types
         return types
@@ -195,7 +192,7 @@ def _make(cls: type[M], name: str | None, timeout: float | None) -> type[M]:
     kind: Kind = "request" if issubclass(cls, Request) else "stream" if issubclass(cls, Stream) else "message"
     names = local_names(cls)
     try:
-        made = attrs.define(cls, frozen=True, slots=True, auto_attribs=True, weakref_slot=False)
+        made: Any = attrs.define(cls, frozen=True, slots=True, auto_attribs=True, weakref_slot=False)
     except (TypeError, ValueError, attrs.exceptions.UnannotatedAttributeError) as error:
         raise DefinitionError(f"{cls.__qualname__} cannot be made a message: {error}") from error
     for field in attrs.fields(made):
@@ -209,8 +206,8 @@ def _make(cls: type[M], name: str | None, timeout: float | None) -> type[M]:
         inherited = (base.__dict__["__message_info__"].timeout for base in made.__mro__ if "__message_info__" in base.__dict__)
         timeout = next(inherited, None)
     info = MessageInfo(made, name=name, timeout=timeout, kind=kind, names=names)
-    made.__message_info__ = info  # type: ignore[attr-defined]
-    return made
+    made.__message_info__ = info
+    return cast("type[M]", made)
 
 
 def _check_class(cls: Any) -> None:
@@ -258,7 +255,8 @@ def _check_timeout(timeout: Any) -> float:
     return seconds
 
 
-def _names_of(cls: type) -> dict[str, Any]:
+def names_of(cls: type) -> dict[str, Any]:
+    """What a message class that was defined in a function needs from there to resolve its annotations; else nothing."""
     info = cls.__dict__.get("__message_info__")
     return info._locals if isinstance(info, MessageInfo) else {}
 
