@@ -1,0 +1,241 @@
+import gc
+import weakref
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from permission_strategies import operations, passes, permissions, restrictions
+from retinue.security import Authority, DefinitionError, PatternError, allow, deny
+from retinue.security.context import MAX_CHILDREN
+
+AUTHORITY = Authority()
+contexts = permissions.map(lambda given_list: AUTHORITY.mint("alice", given_list))
+grants = permissions.map(AUTHORITY.permission_set)
+
+
+# --- narrow
+
+
+@given(contexts, st.lists(restrictions, max_size=3), operations)
+def test_narrow_permits_exactly_what_the_context_and_each_restriction_permit(context, asked, operation):
+    expected = context.allows(operation) and all(passes(restriction, operation) for restriction in asked)
+    assert context.narrow(*asked).allows(operation) is expected
+
+
+@given(contexts, restrictions, restrictions)
+def test_the_order_of_narrowing_does_not_matter(context, x, y):
+    assert context.narrow(x).narrow(y).permissions is context.narrow(y).narrow(x).permissions
+    assert context.narrow(x, y).permissions is context.narrow(y, x).permissions
+    assert context.narrow(x).narrow(y).permissions is context.narrow(x, y).permissions
+
+
+@given(contexts, restrictions)
+def test_narrowing_again_by_the_same_gives_the_context_itself(context, restriction):
+    narrowed = context.narrow(restriction)
+    assert narrowed.narrow(restriction) is narrowed
+    assert narrowed.narrow() is narrowed
+
+
+@given(contexts)
+def test_asking_for_everything_gives_the_context_itself(context):
+    for asked in (allow("**"), deny(), "**", ["**"], ["fs.read", "**"]):
+        assert context.narrow(asked) is context
+
+
+def test_narrow_never_widens_whatever_is_asked_for():
+    small = AUTHORITY.mint("alice", ["fs.*"]).narrow(allow("fs.read"))
+    for asked in (allow("**"), allow("fs.*"), allow("fs.write"), allow("web.*"), ["**"], ["fs.write"], deny("fs.read"), []):
+        narrowed = small.narrow(asked)
+        assert [op for op in ("fs.write", "web.get", "fs", "fs.read.x") if narrowed.allows(op)] == []
+    assert small.allows("fs.read")
+    assert not small.narrow(allow("fs.write")).allows("fs.read")
+
+
+@pytest.mark.parametrize("asked", [allow(), [], (), deny("**"), set()])
+def test_narrowing_to_nothing_permits_nothing(asked):
+    nothing = AUTHORITY.mint("alice", ["**"]).narrow(asked)
+    assert [operation for operation in ("fs", "fs.read", "a.b.c") if nothing.allows(operation)] == []
+
+
+def test_patterns_may_be_given_bare_or_in_a_list():
+    context = AUTHORITY.mint("alice", ["**"])
+    assert context.narrow("fs.read").permissions is context.narrow(allow("fs.read")).permissions
+    assert context.narrow(["fs.read", "web.get"]).permissions is context.narrow(allow("fs.read", "web.get")).permissions
+    assert context.narrow(name for name in ("fs.read", "web.get")).permissions is context.narrow(allow("fs.read", "web.get")).permissions
+    assert context.narrow(["fs.*", deny("fs.delete")]).permissions is context.narrow(allow("fs.*"), deny("fs.delete")).permissions
+
+
+def test_several_bare_patterns_are_refused_because_they_are_ambiguous():
+    with pytest.raises(DefinitionError, match=r"narrow\(\['fs.read', 'web.get'\]\)"):
+        AUTHORITY.root.narrow("fs.read", "web.get")
+
+
+@pytest.mark.parametrize("asked", [None, 3, b"fs.read", object(), AUTHORITY.everything])
+def test_narrow_takes_restrictions_and_patterns_only(asked):
+    with pytest.raises(DefinitionError):
+        AUTHORITY.root.narrow(asked)
+    with pytest.raises(PatternError):
+        AUTHORITY.root.narrow("fs..read")
+
+
+def test_a_narrowed_context_is_a_child_of_the_same_principal():
+    context = AUTHORITY.mint("alice", ["fs.*"], tenant="acme", project="q3", session="s1")
+    child = context.narrow("fs.read")
+    assert child is not context
+    assert child.parent is context
+    assert (child.subject, child.tenant, child.project, child.session) == ("alice", "acme", "q3", "s1")
+    assert AUTHORITY.is_genuine(child)
+    assert context.allows("fs.write"), "the parent keeps what it had"
+
+
+# --- the runtime's meet with a grant
+
+
+@given(contexts, grants, operations)
+def test_a_meet_with_a_grant_permits_exactly_what_both_permit(context, grant, operation):
+    met = context._meet(grant)
+    assert met.allows(operation) is (context.allows(operation) and grant.permits(operation))
+    assert met.permissions is context.permissions.meet(grant)
+
+
+@given(contexts, grants)
+def test_a_meet_is_remembered_and_adds_nothing_twice(context, grant):
+    met = context._meet(grant)
+    assert context._meet(grant) is met
+    assert met._meet(grant) is met
+    assert met._meet(context.permissions) is met
+    assert (met is context) is (met.permissions is context.permissions)
+
+
+def test_a_meet_that_takes_nothing_away_is_the_context_itself():
+    context = AUTHORITY.mint("alice", ["fs.*", deny("fs.delete")])
+    assert context._meet(AUTHORITY.everything) is context
+    assert context._meet(context.permissions) is context
+    assert context._meet(AUTHORITY.permission_set(["fs.*"])) is context
+    assert context._children is None, "nothing is remembered where there is nothing to remember"
+
+
+def test_a_met_context_speaks_for_the_same_subject_and_descends_from_the_first():
+    context = AUTHORITY.mint("alice", ["fs.*"], session="s1")
+    met = context._meet(AUTHORITY.permission_set(["fs.read"]))
+    assert (met.parent, met.subject, met.session) == (context, "alice", "s1")
+    assert AUTHORITY.is_genuine(met)
+    assert not met.allows("fs.write")
+
+
+def test_the_memo_of_meets_is_bounded_and_right_after_it_was_emptied():
+    context = AUTHORITY.mint("alice", ["op.**"])
+    for number in range(MAX_CHILDREN + 10):
+        grant = AUTHORITY.permission_set([f"op.n{number}"])
+        assert context._meet(grant).allows(f"op.n{number}")
+        assert not context._meet(grant).allows("op.other")
+        assert len(context._children) <= MAX_CHILDREN
+
+
+def test_contexts_that_nobody_holds_are_forgotten():
+    authority = Authority()
+    before = authority.statistics().contexts
+    kept = authority.mint("kept", ["fs.*"])
+    for number in range(1_000):
+        context = authority.mint("gone", [f"op.n{number}"])
+        context.narrow(allow("op.x"))
+        context._meet(authority.permission_set(["op.y"]))
+    del context
+    gc.collect()
+    assert authority.statistics().contexts == before + 1
+    assert authority.is_genuine(kept)
+
+
+def test_a_context_can_be_referenced_weakly():
+    context = AUTHORITY.mint("alice", [])
+    reference = weakref.ref(context)
+    assert reference() is context
+    del context
+    gc.collect()
+    assert reference() is None
+
+
+# --- descent
+
+
+def test_a_context_descends_from_itself_and_from_what_it_was_narrowed_from():
+    alice = AUTHORITY.mint("alice", ["fs.*"])
+    child = alice.narrow("fs.read")
+    grandchild = child._meet(AUTHORITY.permission_set([deny("fs.x"), "**"]))
+    for younger, older in ((alice, alice), (child, alice), (grandchild, child), (grandchild, alice), (AUTHORITY.root, AUTHORITY.root)):
+        assert younger.descends_from(older)
+
+
+def test_a_context_descends_from_no_child_sibling_or_stranger():
+    alice = AUTHORITY.mint("alice", ["**"])
+    child, sibling = alice.narrow("fs.read"), alice.narrow("fs.read")
+    assert child is not sibling
+    bob = AUTHORITY.mint("bob", ["**"])
+    for younger, older in (
+        (alice, child),
+        (child, sibling),
+        (bob, alice),
+        (bob, AUTHORITY.root),
+        (alice, Authority().mint("alice", ["**"])),
+    ):
+        assert not younger.descends_from(older)
+    assert not child.descends_from(None)
+
+
+@given(contexts, st.lists(restrictions, max_size=4), operations)
+def test_what_descends_never_permits_more(context, asked, operation):
+    youngest = context
+    for restriction in asked:
+        youngest = youngest.narrow(restriction)
+    assert youngest.descends_from(context)
+    assert context.allows(operation) or not youngest.allows(operation)
+
+
+# --- what it tells
+
+
+def test_ids_are_short_and_unique_and_the_lineage_lists_them_from_the_oldest():
+    alice = AUTHORITY.mint("alice", ["fs.*"])
+    child = alice.narrow("fs.read")
+    assert child.lineage == (alice.id, child.id)
+    assert alice.lineage == (alice.id,)
+    assert alice.id == alice.id
+    ids = {AUTHORITY.mint("x", []).id for _ in range(500)} | {Authority().root.id for _ in range(20)}
+    assert len(ids) == 520
+    assert max(map(len, ids)) <= 24
+
+
+def test_an_explanation_says_which_layer_refuses_and_who_added_it():
+    alice = AUTHORITY.mint("alice", ["fs.*", "web.get"])
+    child = alice.narrow(deny("fs.delete"))
+    met = child._meet(AUTHORITY.permission_set(["web.*"]))
+    assert alice.explain("fs.read").startswith("'fs.read' is permitted")
+    text = met.explain("fs.delete")
+    assert "'fs.delete' is not permitted" in text
+    assert f"deny('fs.delete') refuses it (added by narrow(), context {child.id} of 'alice')" in text
+    assert f"allow('web.*') does not name it (added by the grant of an actor that the message went through, context {met.id}" in text
+    assert f"allow('fs.*', 'web.get') does not name it (added by mint(), context {alice.id}" in met.explain("mail.send")
+    small = Authority(["fs.*"])
+    assert "added by mint()" in small.mint("eve", ["**"]).explain("web.get")
+    assert "added by the permissions of the system" in small.root.explain("web.get")
+
+
+def test_an_explanation_of_many_refusals_is_cut():
+    context = AUTHORITY.mint("alice", [allow(f"op.n{number}") for number in range(40)])
+    text = context.explain("fs.read")
+    assert "and 37 more layers refuse it" in text
+    assert len(text) < 1_000
+
+
+def test_the_repr_shows_subject_and_layers_escaped():
+    context = AUTHORITY.mint("eve\x1b[31m\n", ["fs.*", deny("fs.delete")])
+    assert repr(context) == f"<SecurityContext {context.id} of 'eve\\x1b[31m\\n': allow('fs.*'), deny('fs.delete')>"
+
+
+@pytest.mark.parametrize("operation", ["", "fs..read", "fs.*", "**", None, 3])
+def test_a_malformed_operation_is_an_error_even_for_the_root(operation):
+    with pytest.raises(PatternError):
+        AUTHORITY.root.allows(operation)
+    with pytest.raises(PatternError):
+        AUTHORITY.root.explain(operation)
