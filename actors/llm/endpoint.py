@@ -20,7 +20,7 @@ from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.llm.replies import completion_of, failure_of, tidy
 from retinue.actors.llm.secret import Key
 
-__all__ = ["LONGEST_REPLY", "Endpoint", "Timeouts"]
+__all__ = ["LONGEST_REPLY", "Endpoint", "Timeouts", "check_address"]
 
 LONGEST_REPLY = 16 * 1024 * 1024
 """The most bytes of an answer that are read."""
@@ -65,7 +65,7 @@ class Endpoint:
         if not str(model or "").strip():
             raise BadEndpoint("the model's name is empty: give the name that the endpoint knows (RETINUE_MODEL, model=)")
         self.model = str(model).strip()
-        self.address = _address(base_url)
+        self.address = check_address(base_url)
         self.timeouts = Timeouts() if timeouts is None else timeouts
         self._key = None if api_key is None else Key(api_key)
         self._closed = False
@@ -161,7 +161,8 @@ def _payload(request: Complete, model: str) -> dict[str, Any]:
     return payload
 
 
-def _address(base_url: str) -> str:
+def check_address(base_url: str) -> str:
+    """Return an endpoint's address in the form in which it is used and shown. Raises BadEndpoint for one that cannot be used."""
     advice = "give an address such as https://api.example.com/v1 (OPENAI_BASE_URL, base_url=)"
     try:
         url = httpx.URL(base_url.strip())

@@ -277,9 +277,9 @@ def test_something_odd_under_the_packages_name_is_passed_over(models, monkeypatc
 def test_the_models_folder_is_the_callers_else_the_users_cache(tmp_path, monkeypatch):
     assert models_folder(tmp_path) == tmp_path / "models"
     assert models_folder(environ={"XDG_CACHE_HOME": "/c"}).as_posix() == "/c/retinue/models"
-    monkeypatch.setenv("HOME", "/home/ada")
-    assert models_folder(environ={"XDG_CACHE_HOME": "relative"}).as_posix() == "/home/ada/.cache/retinue/models"
-    assert models_folder(environ={}).as_posix() == "/home/ada/.cache/retinue/models"
+    monkeypatch.setenv("HOME", "/users/ada")
+    assert models_folder(environ={"XDG_CACHE_HOME": "relative"}).as_posix() == "/users/ada/.cache/retinue/models"
+    assert models_folder(environ={}).as_posix() == "/users/ada/.cache/retinue/models"
     monkeypatch.setenv("XDG_CACHE_HOME", "/d")
     assert models_folder().as_posix() == "/d/retinue/models"
 
