@@ -71,14 +71,37 @@ def test_the_key_is_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert "RETINUE_MODEL: some-model" in result.output
 
 
+def texts(environ: dict[str, str]) -> dict[str, str]:
+    return {finding.what: finding.text for finding in [*checkup.endpoint(environ), *checkup.embedded_model(environ)]}
+
+
 def test_an_unset_environment_is_said_to_be_unset() -> None:
-    assert [finding.text for finding in checkup.endpoint({})] == ["not set"] * 3
+    found = texts({})
+    assert [found[name] for name in ("OPENAI_BASE_URL", "RETINUE_MODEL", "OPENAI_API_KEY")] == ["not set"] * 3
+    assert found["with --live"].startswith("not possible: ")
+    assert "RETINUE_MODEL" in found["with --live"]
+
+
+def test_the_endpoint_that_would_be_used_is_named() -> None:
+    found = texts({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "RETINUE_MODEL": "some-model"})
+    assert found["with --live"] == "some-model at http://127.0.0.1:9/v1"
 
 
 @pytest.mark.parametrize("url", ["models.example/v1", "ftp://models.example", "http://[::1", "javascript:x"])
-def test_a_url_that_cannot_work_is_marked(url: str) -> None:
-    (finding,) = [finding for finding in checkup.endpoint({"OPENAI_BASE_URL": url}) if finding.what == "OPENAI_BASE_URL"]
-    assert finding.broken
+def test_a_url_that_cannot_work_is_said_to_be_impossible(url: str) -> None:
+    assert texts({"OPENAI_BASE_URL": url, "RETINUE_MODEL": "some-model"})["with --live"].startswith("not possible: ")
+
+
+@pytest.mark.parametrize(("installed", "says"), [(True, "smollm2"), (False, "a script")])
+def test_the_model_that_is_used_without_live_is_named(monkeypatch: pytest.MonkeyPatch, installed: bool, says: str) -> None:
+    monkeypatch.setattr("retinue.actors.llm.choose.is_local_installed", lambda: installed)
+    assert says in texts({})["without --live"].lower()
+
+
+def test_weights_that_are_missing_are_said_to_be_fetched_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retinue.actors.llm.choose.is_local_installed", lambda: True)
+    monkeypatch.setattr("retinue.actors.llm.choose.find_weights", lambda *_: None)
+    assert "retinue models pull smollm2" in texts({})["without --live"]
 
 
 def test_a_missing_dependency_is_marked_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "data_folder",
     "default_data_folder",
     "dependencies",
+    "embedded_model",
     "endpoint",
     "interpreter",
     "open_handlers",
@@ -82,13 +83,30 @@ def without_credentials(url: str) -> str:
 
 
 def endpoint(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Name the endpoint and the model that `--live` would use. The key is only "set" or "not set"."""
-    url = environ.get("OPENAI_BASE_URL", "").strip()
-    shown = without_credentials(url) if url else "not set"
-    broken = bool(url) and not shown.startswith(("http://", "https://"))
-    yield Finding("OPENAI_BASE_URL", shown + ("; needs to begin with http:// or https://" if broken else ""), broken=broken)
+    """Say which endpoint and model `--live` would use, or why it could not. The key is only "set" or "not set"."""
+    from retinue.actors.llm.choose import from_env
+    from retinue.actors.llm.errors import BadEndpoint
+
+    address = environ.get("OPENAI_BASE_URL", "").strip()
+    yield Finding("OPENAI_BASE_URL", without_credentials(address) if address else "not set")
     yield Finding("RETINUE_MODEL", environ.get("RETINUE_MODEL", "").strip() or "not set")
-    yield Finding("OPENAI_API_KEY", "set" if environ.get("OPENAI_API_KEY") else "not set")
+    yield Finding("OPENAI_API_KEY", "set" if environ.get("OPENAI_API_KEY", "").strip() else "not set")
+    try:
+        yield Finding("with --live", f"{from_env(live=True, environ=environ)}")
+    except BadEndpoint as error:
+        yield Finding("with --live", f"not possible: {error}")
+
+
+def embedded_model(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Say which model is used without `--live`, and whether its weights are on this machine."""
+    from retinue.actors.llm.choose import from_env
+
+    choice = from_env(live=False, environ=environ)
+    if choice.kind == "local":
+        weights = str(choice.weights) if choice.weights else "not here yet, fetched on first use or by: retinue models pull smollm2"
+        yield Finding("without --live", f"{choice} (weights: {weights})")
+    else:
+        yield Finding("without --live", str(choice))
 
 
 class _WouldDownloadError(Exception):

@@ -17,8 +17,8 @@ __all__ = ["doctor"]
 def doctor(data_dir: Path | None, modules: tuple[str, ...]) -> None:
     """Show what is installed, and what would be used.
 
-    Versions of Retinue's dependencies and extras; the endpoint and the model that --live would use (of the key only whether it is set);
-    whether the tokenizer's data is installed; the data folder; and with --module the handlers that need no permission. Opens no
+    Versions of Retinue's dependencies and extras; the endpoint and the model that --live would use (of the key only whether it is set),
+    and the model that is used without; whether the tokenizer's data is installed; the data folder; and with --module the handlers that need no permission. Opens no
     connection and writes nothing. Ends with exit code 1 where something needed is missing or cannot be used.
     """
     import os
@@ -32,6 +32,7 @@ def doctor(data_dir: Path | None, modules: tuple[str, ...]) -> None:
         checkup.interpreter(),
         checkup.dependencies(),
         checkup.endpoint(os.environ),
+        checkup.embedded_model(os.environ),
         checkup.tokenizer(),
         checkup.data_folder(folder.absolute()),
         *(checkup.open_handlers(import_target(name)) for name in modules),
