@@ -143,7 +143,7 @@ class StrictConverter(cattrs.Converter):
         attributes = [field.evolve(type=bare(kinds[field.name])) for field in _attributes(cls)]
         codecs = {field.name: at(self.codec, field.type, field.name) for field in attributes if field.init}
         parameters = {parameter.__name__: Any for parameter in getattr(cls, "__parameters__", ())}
-        build = make_dict_structure_fn_from_attrs(attributes, cls, self, parameters, _cattrs_use_linecache=False)
+        build: Callable[[Any, Any], Any] = make_dict_structure_fn_from_attrs(attributes, cls, self, parameters, _cattrs_use_linecache=False)
 
         def dump(value: Any) -> dict[str, Any]:
             if type(value) is not cls:

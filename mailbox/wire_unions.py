@@ -12,29 +12,27 @@ from retinue.mailbox.wire_scalars import ANY, literal_codec
 __all__ = ["union_codec"]
 
 
-def union_codec(codec_of: CodecOf, kind: Any) -> Codec:
+def union_codec(codec_of: CodecOf, union: Any) -> Codec:
     """Bare where the JSON value alone tells which member it is, else `{"type": tag, "body": …}` for all but JSON's own scalars."""
-    members = _members(kind)
+    members = _members(union)
     if Any in members or object in members:
         return ANY
     literals = tuple(value for member in members if get_origin(member) is Literal for value in get_args(member))
     codecs = [codec_of(member) for member in members if get_origin(member) is not Literal]
-    plain = [codec for codec in codecs if codec.plain]
+    plain = sorted((codec for codec in codecs if codec.plain), key=lambda codec: codec.tag == "int")  # an int after a float: it wins below
     covered = frozenset[str]().union(*(codec.kinds for codec in plain))
     if literals:
         literal = literal_codec(literals)
-        if not (literal.plain and literal.kinds <= covered):  # else `Literal["auto"] | str` is a str
+        if not (literal.plain and literal.kinds <= {kind for codec in plain if codec.tag != "float" for kind in codec.kinds}):
             literal.plain = False
             codecs.append(literal)
+        # else it adds nothing: `Literal["auto"] | str` is a str
     marked = [codec for codec in codecs if not codec.plain]
     tagged = len(marked) > 1 or any(codec.kinds & covered for codec in marked)
     by_tag = {codec.tag: codec for codec in marked}
     if tagged and len(by_tag) != len(marked):
         raise Refused(f"is a union of several {_twice(marked)}, which cannot be told apart: wrap them in attrs classes of different names")
-    by_kind = {name: codec for codec in plain for name in sorted(codec.kinds)}
-    for codec in plain:  # an int before a float
-        if codec.tag == "int":
-            by_kind["integer"] = codec
+    by_kind = {name: codec for codec in plain for name in codec.kinds}
     if marked and not tagged:
         by_kind |= dict.fromkeys(marked[0].kinds, marked[0])
     names = ", ".join(codec.tag for codec in codecs)
