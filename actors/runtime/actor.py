@@ -1,0 +1,132 @@
+"""The `Actor` class that people derive from: its state is private, its handlers run one at a time."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from retinue.actors.runtime.handlers import HandlerInfo, collect_handlers, handler
+from retinue.security.errors import DefinitionError, RetinueError
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
+    from retinue.actors.runtime.context import ActorContext
+    from retinue.actors.runtime.watch import StopReason
+    from retinue.mailbox.messages import Message
+
+__all__ = ["Actor", "HandlerInfo", "handler", "handlers_of", "ready_class"]
+
+SPAWN_KEYWORDS = ("name", "grant", "mailbox", "supervision")
+
+
+class Actor:
+    """An isolated piece of state with a mailbox. Derive from it and mark methods with `@handler`.
+
+    `class Store(Actor, blocking=True)` gives the actor a thread of its own in which its constructor, hooks and (plain `def`) handlers run, so they may block.
+
+    Hooks, all optional: `on_start` before the first message, `on_stop(reason)` after the last one and before a restart; both may be `async def`.
+    `async def run(self)` makes the actor resident: it owns a loop or a connection that runs beside its handlers for as long as the actor lives.
+
+    A restart makes a new instance with the same arguments; the ref and the mailbox stay.
+    """
+
+    __slots__ = ("__weakref__", "_cell")
+    _cell: Cell
+
+    blocking: ClassVar[bool] = False
+    """Whether the actor runs in a thread of its own."""
+
+    __handlers__: ClassVar[dict[type[Message], HandlerInfo] | None] = {}
+    __names__: ClassVar[dict[str, Any] | None] = None
+
+    def __init_subclass__(cls, *, blocking: bool | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if blocking is not None:
+            if not isinstance(blocking, bool):
+                raise DefinitionError(f"class {cls.__qualname__}(…, blocking={blocking!r}): write True or False")
+            cls.blocking = blocking
+        _check_constructor(cls)
+        _check_hooks(cls)
+        # Names of the defining function, so that text annotations (deferred evaluation) find messages that are local to it. A class body's own frame
+        # is left out: what an actor takes is no secret of its body.
+        frame = sys._getframe(1)
+        names = dict(frame.f_locals) if frame.f_code.co_flags & inspect.CO_NEWLOCALS and frame.f_locals is not frame.f_globals else {}
+        cls.__handlers__ = collect_handlers(cls, names, blocking=cls.blocking)
+        cls.__names__ = names if cls.__handlers__ is None else None
+
+    @property
+    def ctx(self) -> ActorContext:
+        """What the actor may do: its ref, children, the current message's sender and security context, spawn, watch, stop…"""
+        try:
+            cell = self._cell
+        except AttributeError:
+            raise RetinueError(
+                f"{type(self).__qualname__} was made by hand and is no running actor: spawn it with `await system.spawn({type(self).__name__}, …)`"
+            ) from None
+        context = cell.facade
+        if context is None:
+            from retinue.actors.runtime.context import ActorContext
+
+            context = cell.facade = ActorContext(cell)
+        return context
+
+    def on_start(self) -> Any:
+        """Runs before the first message, also after a restart; what it raises is raised to the spawner. May be `async def`."""
+
+    def on_stop(self, reason: StopReason) -> Any:
+        """Runs after the last message and before a restart (`reason` tells which). May be `async def`; bounded by the stop's grace."""
+
+
+def handlers_of(cls: type[Actor]) -> dict[type[Message], HandlerInfo]:
+    """The handlers of an actor class by message type. Raises DefinitionError where an annotation still cannot be resolved."""
+    table = cls.__dict__.get("__handlers__")
+    if table is None:
+        names = cls.__dict__.get("__names__") or {}
+        table = collect_handlers(cls, names, blocking=cls.blocking)
+        if table is None:
+            raise DefinitionError(
+                f"a handler of {cls.__qualname__} names a message class that cannot be found: define or import it at the top of {cls.__module__} "
+                "(not under TYPE_CHECKING), before the actor is spawned"
+            )
+        cls.__handlers__ = table
+        cls.__names__ = None
+    return table
+
+
+def ready_class(cls: object) -> type[Actor]:
+    """`cls` where it is an actor class that can be spawned, else a DefinitionError that says why."""
+    if isinstance(cls, Actor):
+        raise DefinitionError(f"spawn takes the class and its arguments, not an instance: spawn({type(cls).__name__}, …)")
+    if not isinstance(cls, type) or not issubclass(cls, Actor):
+        raise DefinitionError(f"spawn takes a class derived from rt.Actor, not {cls!r}")
+    if cls is Actor:
+        raise DefinitionError("spawn takes a class derived from rt.Actor, not rt.Actor itself: it has no handlers")
+    if inspect.isabstract(cls):
+        raise DefinitionError(f"{cls.__qualname__} is abstract: it lacks {', '.join(sorted(cls.__abstractmethods__))}")
+    return cls
+
+
+def _check_constructor(cls: type[Actor]) -> None:
+    constructor = cls.__dict__.get("__init__")
+    if not inspect.isfunction(constructor):
+        return
+    if inspect.iscoroutinefunction(constructor):
+        raise DefinitionError(f"{cls.__qualname__}.__init__ cannot be `async def`; do what awaits in `async def on_start(self)`")
+    taken = [name for name in list(inspect.signature(constructor).parameters)[1:] if name in SPAWN_KEYWORDS]
+    if taken:
+        raise DefinitionError(
+            f"{cls.__qualname__}.__init__ takes {', '.join(taken)}, which spawn keeps for itself ({', '.join(SPAWN_KEYWORDS)}); give the parameter another name"
+        )
+
+
+def _check_hooks(cls: type[Actor]) -> None:
+    run = cls.__dict__.get("run")
+    if run is not None and not inspect.iscoroutinefunction(run):
+        if inspect.isfunction(run) and len(inspect.signature(run).parameters) == 1:
+            raise DefinitionError(f"{cls.__qualname__}.run is the loop of a resident actor: write `async def run(self)`, or give the method another name")
+    if cls.blocking and inspect.iscoroutinefunction(getattr(cls, "run", None)):
+        raise DefinitionError(f"{cls.__qualname__} is blocking and has `async def run`: a blocking actor lives in a thread and cannot be resident")
+    for hook in ("on_start", "on_stop"):
+        if cls.blocking and inspect.iscoroutinefunction(getattr(cls, hook)):
+            raise DefinitionError(f"{cls.__qualname__}.{hook}: the hooks of a blocking actor run in a thread and are plain `def` methods")

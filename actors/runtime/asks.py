@@ -1,0 +1,294 @@
+"""Reply slots: where an asker waits, and how it is told."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from retinue.actors.runtime.errors import ActorStopped, AskTimeout
+from retinue.mailbox.errors import MailboxFull
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.deadlines import Entry
+    from retinue.actors.runtime.receipts import Receipt
+    from retinue.actors.runtime.scheduler import Kernel
+
+__all__ = ["ABANDONED", "DONE", "QUEUED", "ROOM", "RUNNING", "WITHDRAWN", "AskSlot", "DetachedSlot", "RoomSlot", "TakenSlot", "deadline_of", "stopped_error"]
+
+ROOM: Final = 0  # waits for room in a full mailbox
+QUEUED: Final = 1
+RUNNING: Final = 2  # taken up; perhaps deferred
+DONE: Final = 3
+WITHDRAWN: Final = 4  # the asker gave up before it was taken up
+ABANDONED: Final = 5  # the asker gave up while it ran
+
+
+def deadline_of(delivery: Delivery) -> float:
+    """When the answer must be there: the given or default time-out from now on, never later than the asker's own deadline.
+
+    Found at the first suspension: what never suspends never reads the clock.
+    """
+    deadline = delivery.deadline
+    if deadline is None:
+        handler, asker = delivery.handler, delivery.asker
+        timeout = delivery.timeout
+        if timeout is None:
+            timeout = (handler.info.timeout if handler is not None else None) or delivery.cell.kernel.ask_timeout
+        deadline = trio.current_time() + timeout
+        if asker is not None:
+            deadline = min(deadline, deadline_of(asker))
+        delivery.deadline = deadline
+    return deadline
+
+
+class AskSlot:
+    """Where the answer to one request goes. Single use: an answer that comes late is a dead letter.
+
+    Attributes:
+        delivery: The request; after a forward, the forwarded one.
+        stage: How far it has come; one of the constants above.
+        task: The asker's task while it is suspended here.
+        owner: The cell that took the slot away to answer later, if one did.
+    """
+
+    __slots__ = ("delivery", "error", "kernel", "owner", "stage", "task", "timer", "value")
+
+    def __init__(self, kernel: Kernel, delivery: Delivery, stage: int = QUEUED) -> None:
+        self.kernel = kernel
+        self.delivery = delivery
+        self.stage = stage
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.task: trio.lowlevel.Task | None = None
+        self.timer: Entry | None = None
+        self.owner: Any = None
+
+    @property
+    def withdrawn(self) -> bool:
+        return self.stage == WITHDRAWN
+
+    def admitted(self) -> None:
+        """There was room at last."""
+        if self.stage == ROOM:
+            self.stage = QUEUED
+
+    def answer(self, value: Any) -> bool:
+        """Gives the answer; False where nobody waits for it any more (then it is a dead letter)."""
+        if self.stage >= DONE:
+            self._late(value, None)
+            return False
+        self.value = value
+        self._finish()
+        return True
+
+    def fail(self, error: BaseException) -> bool:
+        """Gives an error as the answer; False where nobody waits for it any more."""
+        if self.stage >= DONE:
+            self._late(None, error)
+            return False
+        self.error = error
+        self._finish()
+        return True
+
+    def _finish(self) -> None:
+        self.stage = DONE
+        self.disarm()
+        self.wake()
+
+    def disarm(self) -> None:
+        if self.timer is not None:
+            self.kernel.deadlines.cancel(self.timer)
+            self.timer = None
+        if self.owner is not None:
+            self.owner.extra.deferred.discard(self)
+            self.owner = None
+
+    def wake(self) -> None:
+        """Wakes whoever waits. (Other kinds of asker, from threads and other loops, override this.)"""
+        task = self.task
+        if task is not None:
+            self.task = None
+            trio.lowlevel.reschedule(task)
+
+    def arm(self) -> None:
+        """Sets the deadline."""
+        deadline = deadline_of(self.delivery)
+        if deadline != math.inf:
+            self.timer = self.kernel.deadlines.add(deadline, self.expire)
+
+    def expire(self) -> None:
+        """The deadline has passed."""
+        self.timer = None
+        if self.stage >= DONE:
+            return
+        delivery = self.delivery
+        cell = delivery.cell
+        label = type(delivery.message).__qualname__
+        if self.stage == ROOM:
+            error: Exception = MailboxFull(
+                f"{cell.path} had no room for {label} within {_seconds(delivery)} ({cell.waiting()} messages wait, capacity {cell.spec.mailbox.capacity}): "
+                "it was not delivered and may be sent again"
+            )
+        else:
+            state = "is still being handled and was cancelled" if self.stage == RUNNING else f"still waited behind {max(cell.waiting() - 1, 0)} other messages and was withdrawn"
+            error = AskTimeout(
+                f"{cell.path} did not answer {label} within {_seconds(delivery)}; the request {state}. "
+                + ("The outcome is unknown" if self.stage == RUNNING else "It was not carried out")
+                + "; give `timeout=` in seconds if it may take longer"
+            )
+        self.give_up("mailbox_full" if self.stage == ROOM else "expired")
+        self.error = error
+        self.wake()
+
+    def give_up(self, reason: str = "withdrawn") -> None:
+        """The asker does not wait any longer: a queued request is withdrawn, a running one cancelled."""
+        stage = self.stage
+        if stage >= DONE:
+            return
+        self.disarm()
+        delivery = self.delivery
+        cell = delivery.cell
+        if stage == RUNNING:
+            self.stage = ABANDONED
+            if cell.turn is delivery:
+                delivery.expired = reason == "expired"
+                self.kernel.cancel_turn(delivery)
+            return
+        self.stage = WITHDRAWN
+        self.kernel.record(reason, delivery)
+        extra = cell.extras()
+        if stage == ROOM:
+            extra.waiters.pop(delivery, None)
+        else:
+            extra.withdrawn += 1
+            if extra.withdrawn > 32 and extra.withdrawn * 2 > len(cell.box or ()):
+                cell.sweep()
+
+    async def wait(self) -> Any:
+        """Suspends the calling task until the answer is there, and returns or raises it."""
+        if self.stage < DONE:
+            self.task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        error = self.error
+        if error is not None:
+            self.error = None
+            try:
+                raise error
+            finally:
+                del error  # else the error's traceback would hold this frame, and this frame the error
+        return self.value
+
+    def _abort(self, _: Any) -> trio.lowlevel.Abort:
+        self.task = None
+        self.give_up()
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def _late(self, value: Any, error: BaseException | None) -> None:
+        self.kernel.late_reply(self.delivery, value, error)
+
+
+class DetachedSlot(AskSlot):
+    """The slot of an asker that wants the request carried out whether or not it is there to hear of it."""
+
+    __slots__ = ()
+
+    def give_up(self, reason: str = "withdrawn") -> None:
+        if self.stage < DONE:
+            self.disarm()
+            self.stage = ABANDONED
+            self.delivery.slot = None
+
+
+class TakenSlot:
+    """Stands in an envelope whose real slot was taken away, to be answered later or by somebody else: what the handler returns goes nowhere."""
+
+    __slots__ = ("real",)
+
+    stage = DONE
+    withdrawn = False
+
+    def __init__(self, real: AskSlot | None) -> None:
+        self.real = real
+
+    def answer(self, value: Any) -> bool:
+        return True
+
+    def fail(self, error: BaseException) -> bool:
+        return self.real is not None and self.real.stage < DONE and self.real.fail(error)
+
+
+class RoomSlot:
+    """Where a `send` waits for room."""
+
+    __slots__ = ("delivery", "kernel", "receipt", "task")
+
+    def __init__(self, kernel: Kernel, delivery: Delivery) -> None:
+        self.kernel = kernel
+        self.delivery = delivery
+        self.receipt: Receipt | None = None
+        self.task: trio.lowlevel.Task | None = None
+
+    def answer(self, receipt: Receipt) -> None:
+        self.receipt = receipt
+        task = self.task
+        if task is not None:
+            self.task = None
+            trio.lowlevel.reschedule(task)
+
+    async def wait(self, timeout: float) -> Receipt:
+        """Waits until the message was let in, or refused. Raises MailboxFull after `timeout` seconds."""
+        delivery = self.delivery
+        timer = None
+        if timeout != math.inf:
+            timer = self.kernel.deadlines.add(trio.current_time() + timeout, self._expire)
+        if self.receipt is None:
+            self.task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        if timer is not None:
+            self.kernel.deadlines.cancel(timer)
+        if self.receipt is None:
+            raise MailboxFull(
+                f"{delivery.cell.path} had no room for {type(delivery.message).__qualname__} within {timeout:g} s: it was not delivered and may be sent again"
+            )
+        return self.receipt
+
+    def _expire(self) -> None:
+        if self.receipt is None:
+            self._leave("mailbox_full")
+            task = self.task
+            if task is not None:
+                self.task = None
+                trio.lowlevel.reschedule(task)
+
+    def _leave(self, reason: str) -> None:
+        self.delivery.cell.extras().waiters.pop(self.delivery, None)
+        self.kernel.record(reason, self.delivery)
+
+    def _abort(self, _: Any) -> trio.lowlevel.Abort:
+        self.task = None
+        self._leave("withdrawn")
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+def stopped_error(delivery: Delivery) -> ActorStopped:
+    """What an asker gets whose target is gone: with the cause chained."""
+    cell = delivery.cell
+    extra = cell.extra
+    cause = extra.cause if extra is not None else None
+    error = ActorStopped(
+        f"{cell.path} has stopped and cannot answer {type(delivery.message).__qualname__}"
+        + (f": it failed with {type(cause).__qualname__}: {cause}" if cause is not None else "; watch it to learn of its end, or spawn another")
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _seconds(delivery: Delivery) -> str:
+    if delivery.timeout is not None:
+        return f"{delivery.timeout:g} s"
+    handler = delivery.handler
+    timeout = (handler.info.timeout if handler is not None else None) or delivery.cell.kernel.ask_timeout
+    return f"{timeout:g} s"

@@ -1,0 +1,374 @@
+"""The cell: all that an actor is to the runtime. Passive: an idle one has no task, no queue object and no context of its own.
+
+The first waiting message sits in the cell itself (`head`); a deque comes only with the second, which saves 760 bytes for every actor that never has two.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any, Final
+
+from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, DROPPED_NEWEST, FULL, STOPPED, Receipt
+
+if TYPE_CHECKING:
+    import contextvars
+    from collections.abc import Callable
+
+    from retinue.actors.runtime.actor import Actor, HandlerInfo
+    from retinue.actors.runtime.asks import AskSlot, RoomSlot
+    from retinue.actors.runtime.context import ActorContext
+    from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.ref import Ref
+    from retinue.actors.runtime.scheduler import Kernel
+    from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.tasks import OwnedTask
+    from retinue.actors.runtime.watch import StopReason, Watch
+    from retinue.mailbox.messages import Message
+    from retinue.mailbox.queues import Mailbox, Queue
+    from retinue.security.context import SecurityContext
+
+__all__ = ["DEAD", "IDLE", "READY", "RUNNING", "WAITING", "Cell", "Extra", "Spec"]
+
+IDLE: Final = 0  # no mail, nobody runs it
+READY: Final = 1  # in the ready queue
+RUNNING: Final = 2  # a worker, or an asker in its own task, runs a turn of it (perhaps suspended)
+WAITING: Final = 3  # between a failure and its delayed restart: takes mail, runs nothing
+DEAD: Final = 4  # stopped for good
+
+STATE_NAMES: Final = ("idle", "ready", "running", "waiting to restart", "stopped")
+
+
+class Spec:
+    """What actors spawned alike share.
+
+    Attributes:
+        cls: The actor's class.
+        handlers: Its handlers by message type; grows by look-ups of subclasses.
+        supervision: What happens when it fails.
+        mailbox: How its mail waits.
+        room: Messages that may wait beside the one in `Cell.head`.
+        hooked: Whether starting or stopping it may have to wait (hooks, a thread, a resident loop).
+    """
+
+    __slots__ = ("cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "mailbox", "resident", "room", "supervision")
+
+    def __init__(
+        self, cls: type[Actor], handlers: dict[type[Message], HandlerInfo], supervision: Supervision, mailbox: Mailbox, base: type[Actor]
+    ) -> None:
+        self.cls = cls
+        self.handlers = handlers
+        self.supervision = supervision
+        self.mailbox = mailbox
+        self.room = mailbox.capacity - 1
+        self.has_init = cls.__init__ is not base.__init__
+        self.has_start = cls.on_start is not base.on_start
+        self.has_stop = cls.on_stop is not base.on_stop
+        self.resident = hasattr(cls, "run") and cls.run.__code__.co_flags & 0x80 != 0 and cls.run.__code__.co_argcount == 1 if hasattr(getattr(cls, "run", None), "__code__") else False
+        self.hooked = self.has_start or self.resident or cls.blocking
+
+
+class Extra:
+    """What only some cells need, made when the first of it is needed.
+
+    Attributes:
+        watchers: Who waits for the end of the actor.
+        tasks: The tasks that the actor owns, its resident loop included.
+        stash: Messages put aside, oldest first.
+        waiters: Who waits for room: deliveries, in order, with the slot of a waiting `send` (None for an ask).
+        deferred: Reply slots that handlers took away to answer later.
+        withdrawn: How many entries of the mailbox were withdrawn by their askers and still take place in it.
+        history: When the last restarts happened, for the intensity.
+        delay: Seconds that the next restart waits.
+        failures, restarts: How often.
+        cause: Why the actor failed last.
+        reason: Why the actor has stopped, where it was anything but a plain stop.
+        host: The thread of a blocking actor.
+    """
+
+    __slots__ = (
+        "cause", "deferred", "delay", "failures", "history", "host", "reason", "restarts", "stash", "tasks", "waiters", "watchers", "withdrawn",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.watchers: list[Watch] = []
+        self.tasks: set[OwnedTask] = set()
+        self.stash: deque[Delivery] = deque()
+        self.waiters: OrderedDict[Delivery, RoomSlot | None] = OrderedDict()
+        self.deferred: set[AskSlot] = set()
+        self.withdrawn = 0
+        self.history: deque[float] = deque()
+        self.delay = 0.0
+        self.failures = 0
+        self.restarts = 0
+        self.cause: BaseException | None = None
+        self.reason: StopReason | None = None
+        self.host: Any = None
+
+
+class Cell:
+    """One actor. Everything in it is read and written in the system's own thread only.
+
+    Attributes:
+        state: One of the constants above.
+        closed: A stop was asked for: no mail is taken any more.
+        control: The control lane: stop, restart, failures of children. Drained before any mail.
+        turn: The message in progress.
+        name: Its name under its parent; an unnamed actor has a number.
+        birth: Constructor arguments, or None without any.
+        waited, worked: Seconds that mail waited until the actor got a turn, and that its turns took. Turns that askers ran themselves are sampled.
+        gate_context, gate_handler, gate_security: The last (context, handler) that the gate admitted without looking at arguments, and what came out.
+    """
+
+    __slots__ = (
+        "__weakref__", "actor", "birth", "box", "children", "closed", "context", "control", "extra", "facade", "gate_context", "gate_handler", "gate_security",
+        "grant", "handled", "handlers", "head", "kernel", "name", "parent", "queue", "ready_at", "ref", "room", "spec", "state", "turn", "waited", "worked",
+    )  # fmt: skip
+
+    kernel: Kernel
+    spec: Spec
+    actor: Actor | None
+    birth: tuple[tuple[Any, ...], dict[str, Any]] | None
+    ref: Ref[Any]
+    parent: Cell | None
+    name: str | int
+    children: dict[str | int, Cell] | None
+    state: int
+    closed: bool
+    head: Delivery | None
+    box: deque[Delivery] | None
+    queue: Queue[Delivery] | None
+    room: float
+    control: deque[tuple[Callable[..., Any], tuple[Any, ...]]] | None
+    turn: Delivery | None
+    context: contextvars.Context | None
+    grant: SecurityContext
+    handlers: dict[type[Message], HandlerInfo]
+    handled: int
+    gate_context: SecurityContext | None
+    gate_handler: HandlerInfo | None
+    gate_security: SecurityContext | None
+    facade: ActorContext | None
+    extra: Extra | None
+    ready_at: float
+    waited: float
+    worked: float
+
+    @property
+    def path(self) -> str:
+        """The actor's address: `/user/shop/till`. An unnamed actor is called after its class: `/user/Till-7`."""
+        parts: list[str] = []
+        cell: Cell | None = self
+        while cell is not None:
+            name = cell.name
+            parts.append(name if isinstance(name, str) else f"{cell.spec.cls.__name__}-{name}")
+            cell = cell.parent
+        return "/" + "/".join(reversed(parts))
+
+    def extras(self) -> Extra:
+        extra = self.extra
+        if extra is None:
+            extra = self.extra = Extra()
+        return extra
+
+    def waiting(self) -> int:
+        """Messages that wait: in the mailbox, stashed, and those that wait for room. The one in progress is not among them."""
+        count = (self.head is not None) + (len(self.box) if self.box else 0) + (len(self.queue) if self.queue is not None else 0)
+        extra = self.extra
+        if extra is not None:
+            count += len(extra.stash) + len(extra.waiters) - extra.withdrawn
+        return count
+
+    # -- taking mail in ----------------------------------------------------------------------------------------------------------------------------
+
+    def enqueue(self, delivery: Delivery) -> Receipt:
+        """Takes a message into the mailbox, or says why not. Makes no dead letter of the refused one: the caller does, with what it knows."""
+        if self.state == IDLE and self.queue is None:
+            self.head = delivery
+            self.state = READY
+            self.kernel.push(self)
+            return ACCEPTED
+        if self.closed or self.state == DEAD:
+            return STOPPED if not self.kernel.closed else CLOSED
+        if self.queue is not None:
+            return self._enqueue_special(delivery)
+        if self.head is None:
+            self.head = delivery
+        else:
+            box = self.box
+            if box is None:
+                spare = self.kernel.spare_boxes
+                box = self.box = spare.pop() if spare else deque()
+            if len(box) >= self.room and not self._make_room(delivery):
+                return FULL if self.spec.mailbox.overflow != "drop_newest" else DROPPED_NEWEST
+            box.append(delivery)
+        return ACCEPTED
+
+    def _enqueue_special(self, delivery: Delivery) -> Receipt:
+        queue = self.queue
+        assert queue is not None
+        if len(queue) > self.room:
+            return FULL
+        replaced = queue.push(delivery, delivery.message, alone=delivery.slot is not None)
+        if replaced is not None:
+            self.kernel.refuse(replaced, "conflated")
+        if self.state == IDLE:
+            self.state = READY
+            self.kernel.push(self)
+        return ACCEPTED
+
+    def _make_room(self, delivery: Delivery) -> bool:
+        """Tries to make room in a full box: sweeps out withdrawn requests first, then what the overflow policy gives up. An ask never drops another's mail."""
+        box, extra = self.box, self.extra
+        assert box is not None
+        if extra is not None and extra.waiters:
+            return False  # nobody overtakes those who wait for room
+        if extra is not None and extra.withdrawn:
+            self.sweep()
+            if len(box) < self.room:
+                return True
+        overflow = self.spec.mailbox.overflow
+        if delivery.slot is not None or overflow in ("reject", "wait"):
+            return False
+        victim = self._victim(oldest=overflow == "drop_oldest")
+        if victim is None:
+            return False
+        self.kernel.refuse(victim, "dropped_oldest" if overflow == "drop_oldest" else "dropped_newest")
+        return True
+
+    def _victim(self, *, oldest: bool) -> Delivery | None:
+        """Takes the oldest or newest tell out of the mailbox; requests stay, somebody waits for each of them."""
+        box = self.box
+        assert box is not None
+        if oldest and self.head is not None and self.head.slot is None:
+            victim = self.head
+            self.head = box.popleft() if box else None
+            return victim
+        for index in range(len(box)) if oldest else range(len(box) - 1, -1, -1):
+            if box[index].slot is None:
+                victim = box[index]
+                del box[index]
+                return victim
+        return None
+
+    def sweep(self) -> None:
+        """Takes the withdrawn requests out of the mailbox, so that they take no room and no memory."""
+        extra = self.extra
+        assert extra is not None
+        if self.queue is not None:
+            return
+        kept = [d for d in ([self.head] if self.head is not None else []) + list(self.box or ()) if d.slot is None or not d.slot.withdrawn]
+        extra.withdrawn = 0
+        self.head = kept[0] if kept else None
+        if self.box is not None:
+            self.box.clear()
+            self.box.extend(kept[1:])
+
+    # -- giving mail out ---------------------------------------------------------------------------------------------------------------------------
+
+    def take(self) -> Delivery | None:
+        """The next message, or None. Lets in who waits for room. (The scheduler spells the plain case out.)"""
+        delivery = self.head
+        if delivery is not None:
+            box = self.box
+            self.head = box.popleft() if box else None
+        elif self.queue is not None and len(self.queue):
+            delivery = self.queue.pop()
+        if self.extra is not None and self.extra.waiters:
+            self.admit_waiters()
+        return delivery
+
+    def admit_waiters(self) -> None:
+        """Lets those in who wait for room, in their order, as far as there is room."""
+        extra = self.extra
+        assert extra is not None
+        waiters = extra.waiters
+        while waiters:
+            delivery, room_slot = next(iter(waiters.items()))
+            if self.queue is not None:
+                if len(self.queue) > self.room:
+                    return
+                self.queue.push(delivery, delivery.message, alone=True)
+            elif self.head is None:
+                self.head = delivery
+            else:
+                if self.box is None:
+                    self.box = deque()
+                if len(self.box) >= self.room:
+                    return
+                self.box.append(delivery)
+            waiters.popitem(last=False)
+            if room_slot is not None:
+                room_slot.answer(ACCEPTED)
+            elif delivery.slot is not None:
+                delivery.slot.admitted()
+
+    def settle(self) -> None:
+        """Ends a turn: idle, or back into the ready queue."""
+        self.turn = None
+        if self.state == DEAD:
+            return
+        if self.control:
+            self.state = READY
+            self.kernel.push(self)
+        elif self.actor is None:
+            self.state = WAITING
+        elif self.head is not None or (self.queue is not None and len(self.queue)):
+            self.state = READY
+            self.kernel.push(self)
+        else:
+            self.state = IDLE
+            if self.box is not None:
+                self.drop_box()
+
+    def push_front(self, delivery: Delivery) -> None:
+        """Puts a message before all others, whatever the capacity: notices of the control lane and unstashed mail."""
+        if self.head is not None:
+            if self.box is None:
+                self.box = deque()
+            self.box.appendleft(self.head)
+        self.head = delivery
+        if self.state == IDLE:
+            self.state = READY
+            self.kernel.push(self)
+
+    def drop_box(self) -> None:
+        """Gives an empty deque back: an idle cell should not hold one."""
+        box = self.box
+        if box is not None and not box:
+            self.box = None
+            spare = self.kernel.spare_boxes
+            if len(spare) < 64:
+                spare.append(box)
+
+    def signal(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Puts an entry into the control lane: `function(cell, *arguments)` runs, in a worker, before the next message. It may be `async def`."""
+        if self.state == DEAD:
+            return
+        control = self.control
+        if control is None:
+            control = self.control = deque()
+        control.append((function, arguments))
+        if self.state in (IDLE, WAITING):
+            self.state = READY
+            self.kernel.push(self)
+
+    def clear_mail(self) -> list[Delivery]:
+        """Takes out everything that waits, in order."""
+        mail: list[Delivery] = []
+        extra = self.extra
+        if extra is not None:
+            mail.extend(extra.stash)
+            extra.stash.clear()
+        if self.head is not None:
+            mail.append(self.head)
+            self.head = None
+        if self.box is not None:
+            mail.extend(self.box)
+            self.box = None
+        if self.queue is not None:
+            while len(self.queue):
+                mail.append(self.queue.pop())
+        if extra is not None:
+            mail = [d for d in mail if d.slot is None or not d.slot.withdrawn]
+            extra.withdrawn = 0
+        return mail

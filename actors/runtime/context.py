@@ -1,0 +1,309 @@
+"""`self.ctx`: what an actor may do. Everything here acts under the authority of the message that is being handled."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from retinue.actors.runtime import lifecycle
+from retinue.actors.runtime.asks import QUEUED, ROOM, RUNNING, AskSlot, TakenSlot, deadline_of
+from retinue.actors.runtime.cell import Cell
+from retinue.actors.runtime.current import Delivery, current, make_delivery
+from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.handlers import GENERATOR
+from retinue.actors.runtime.ref import Ref, prepare
+from retinue.actors.runtime.tasks import OwnedTask, start_owned
+from retinue.actors.runtime.watch import Watch
+from retinue.mailbox.errors import MailboxFull
+from retinue.mailbox.messages import Message
+from retinue.mailbox.queues import Mailbox
+from retinue.security.errors import DefinitionError, NoContext
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.actor import Actor
+    from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.view import SystemView
+    from retinue.security.context import SecurityContext
+
+__all__ = ["ActorContext", "Deferred"]
+
+A = TypeVar("A", bound="Actor")
+
+
+class _Done:
+    """An awaitable that is done: `await` is allowed, and not needed."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return None
+        yield
+
+
+_DONE = _Done()
+
+
+class Deferred:
+    """A reply slot that a handler took away to answer later. Single use, and bound to this incarnation of the actor.
+
+    The asker's deadline goes on; an answer that comes late, or after the actor restarted, is a dead letter.
+    """
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, slot: AskSlot) -> None:
+        self._slot = slot
+
+    def reply(self, value: object) -> bool:
+        """Answers; False where nobody waits any more."""
+        return self._slot.answer(value)
+
+    def fail(self, error: BaseException) -> bool:
+        """Answers with an error; False where nobody waits any more."""
+        if not isinstance(error, BaseException):
+            raise DefinitionError(f"fail() takes an exception instance, not {error!r}")
+        return self._slot.fail(error)
+
+
+class ActorContext:
+    """What an actor may do; it is `self.ctx`.
+
+    Of the current message: `message`, `sender`, `security`. Of the actor: `ref`, `path`, `parent`, `children`. Of the system: `system`, a view.
+    """
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an actor's context cannot be copied or pickled")
+
+    # -- the actor ---------------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def ref(self) -> Ref[Any]:
+        """The actor's own ref."""
+        return self._cell.ref
+
+    @property
+    def path(self) -> str:
+        """The actor's address."""
+        return self._cell.path
+
+    @property
+    def parent(self) -> Ref[Any] | None:
+        """The parent's ref; None right under `/user`."""
+        parent = self._cell.parent
+        return parent.ref if parent is not None and parent.parent is not None else None
+
+    @property
+    def children(self) -> tuple[Ref[Any], ...]:
+        """The refs of the living children, in the order they were spawned."""
+        return tuple(child.ref for child in (self._cell.children or {}).values())
+
+    @property
+    def system(self) -> SystemView:
+        """A view of the system: name, statistics, look-ups. It can neither mint nor approve nor stop."""
+        from retinue.actors.runtime.view import SystemView
+
+        return SystemView(self._cell.kernel)
+
+    # -- the current message -----------------------------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> Delivery:
+        turn = current()
+        if turn.__class__ is not Delivery or turn.cell is not self._cell or turn.thread not in (0, get_ident()):
+            raise NoContext(f"this is no turn of {self._cell.path}: self.ctx speaks of the message that the actor is handling, in the task or thread that handles it")
+        return turn
+
+    @property
+    def message(self) -> Any:
+        """The current message; None in hooks and the resident loop."""
+        return self._turn().message
+
+    @property
+    def sender(self) -> Ref[Any] | None:
+        """Who sent the current message; None where no actor did."""
+        origin = self._turn().origin
+        return origin.ref if origin is not None else None
+
+    @property
+    def security(self) -> SecurityContext:
+        """The effective context: what the current message was sent under, narrowed by this actor's grant. What the handler sends carries it."""
+        return self._turn().security
+
+    @property
+    def deadline(self) -> float | None:
+        """When the current request must be answered, in seconds of trio's clock; None for a message that nobody waits for."""
+        turn = self._turn()
+        return deadline_of(turn) if turn.asked else None
+
+    def forward(self, ref: Ref[Any], message: Message, *, context: SecurityContext | None = None) -> None:
+        """Hands the current request over: the target answers the original asker, within the original deadline. What the handler returns is ignored then.
+
+        A message that nobody waits for is simply told on. Raises what `tell` raises.
+        """
+        turn = self._turn()
+        kernel = self._cell.kernel
+        if turn.thread:
+            raise DefinitionError("a blocking actor cannot forward; ask or tell the target")
+        if not turn.asked:
+            ref.tell(message, context=context)
+            return
+        delivery = prepare(ref._cell, message, context, (), turn.timeout, asked=True)
+        slot = self._take_slot(turn)
+        delivery.asker = turn.asker
+        delivery.origin = turn.origin
+        delivery.deadline = turn.deadline
+        delivery.slot = slot
+        if turn.asker is not None:
+            drop_wait(turn.asker, turn)
+            add_wait(turn.asker, delivery)
+        slot.disarm()
+        slot.delivery = delivery
+        slot.stage = QUEUED
+        slot.arm()
+        kernel.sent += 1
+        receipt = ref._cell.enqueue(delivery)
+        if not receipt:
+            if receipt.reason in ("mailbox_full", "dropped_newest"):
+                slot.stage = ROOM
+                ref._cell.extras().waiters[delivery] = None
+            else:
+                kernel.record(receipt.reason, delivery)
+                slot.fail(kernel.gone(delivery))
+
+    def defer(self) -> Deferred:
+        """Takes the reply slot of the current request away, to answer it later; the actor goes on to its next message. What the handler returns is ignored then."""
+        turn = self._turn()
+        if not turn.asked:
+            raise DefinitionError(f"nobody waits for an answer to {type(turn.message).__qualname__}: it was told, not asked")
+        if turn.thread:
+            raise DefinitionError("a blocking actor cannot defer; return the answer")
+        slot = self._take_slot(turn)
+        slot.owner = self._cell
+        self._cell.extras().deferred.add(slot)
+        return Deferred(slot)
+
+    def _take_slot(self, turn: Delivery) -> AskSlot:
+        slot = turn.slot
+        if isinstance(slot, TakenSlot):
+            raise DefinitionError(f"the answer to {type(turn.message).__qualname__} was deferred or forwarded before; a reply slot is used once")
+        if turn.handler is None or turn.handler.kind == GENERATOR:
+            raise DefinitionError("a stream cannot be deferred or forwarded; yield what there is")
+        if slot is None:
+            # The asker runs this turn in its own task: only now does it need a slot to wait at, and it will (see Ref.ask).
+            slot = AskSlot(self._cell.kernel, turn, RUNNING)
+            slot.arm()
+        turn.slot = TakenSlot(slot)
+        return slot
+
+    # -- work beside the messages --------------------------------------------------------------------------------------------------------------------
+
+    def start_soon(self, function: Callable[..., Awaitable[Any]], *arguments: Any, name: str | None = None) -> OwnedTask:
+        """Starts a task that the actor owns. It acts under the current message's authority, without its deadline; it ends with the actor, at a restart too.
+
+        What it raises is a failure of the actor. Beware: it runs between and beside the handlers, so hand its results over as messages (`ctx.ref.tell`).
+        """
+        turn = self._turn()
+        if turn.thread:
+            raise DefinitionError("a blocking actor lives in a thread and cannot own trio tasks")
+        if self._cell.closed:
+            raise NoContext(f"{self._cell.path} is stopping and starts no more tasks")
+        return start_owned(self._cell, turn.security, function, arguments, name or getattr(function, "__qualname__", repr(function)))
+
+    def pipe_to_self(
+        self, awaitable: Awaitable[Any], *, then: Callable[[Any], Message] | None = None, catch: Callable[[Exception], Message] | None = None
+    ) -> OwnedTask:
+        """Awaits something in a task of the actor's own and sends the outcome to the actor as a message, under the current message's authority.
+
+        Args:
+            awaitable: What to await, `other.ask(…)` for example.
+            then: Makes the message from the value; without it the value must be a message.
+            catch: Makes a message from an exception; without it the exception is a failure of the actor.
+        """
+
+        async def pipe() -> None:
+            try:
+                value = await awaitable
+            except Exception as error:
+                if catch is None:
+                    raise
+                outcome = catch(error)
+            else:
+                outcome = value if then is None else then(value)
+            self._cell.ref.tell(outcome)
+
+        try:
+            return self.start_soon(pipe, name="pipe_to_self")
+        except BaseException:
+            close = getattr(awaitable, "close", None)
+            if close is not None:
+                close()  # a coroutine that will never be awaited
+            raise
+
+    # -- mail set aside ------------------------------------------------------------------------------------------------------------------------------
+
+    def stash(self) -> None:
+        """Sets the current message aside until `unstash_all`. Raises MailboxFull where as many are set aside as the mailbox holds."""
+        turn = self._turn()
+        extra = self._cell.extras()
+        if turn.message is None:
+            raise DefinitionError("there is no current message to stash: this is a hook or a background task")
+        if isinstance(turn.slot, TakenSlot) or (turn.handler is not None and turn.handler.kind == GENERATOR):
+            raise DefinitionError(f"{type(turn.message).__qualname__} was stashed, deferred or forwarded before, or is a stream: it cannot be stashed")
+        if len(extra.stash) >= self._cell.spec.mailbox.capacity:
+            raise MailboxFull(f"{self._cell.path} has stashed {len(extra.stash)} messages, as many as its mailbox holds; unstash, or refuse what comes")
+        again = make_delivery(self._cell, turn.handler, turn.message, turn.context, turn.origin, turn.asker, turn.timeout)
+        again.asked, again.deadline, again.postmark = turn.asked, turn.deadline, turn.postmark
+        if turn.asked:
+            slot = self._take_slot(turn)
+            again.slot, slot.delivery, slot.stage = slot, again, QUEUED
+        else:
+            turn.slot = TakenSlot(None)
+        extra.stash.append(again)
+        self._cell.kernel.sent += 1  # this turn counts as handled, and the stashed message as sent once more
+
+    def unstash_all(self) -> int:
+        """Brings all stashed messages back, before everything that waits, in the order in which they came. Returns how many."""
+        self._turn()
+        extra = self._cell.extra
+        if extra is None:
+            return 0
+        count = len(extra.stash)
+        while extra.stash:
+            self._cell.push_front(extra.stash.pop())
+        return count
+
+    # -- actors --------------------------------------------------------------------------------------------------------------------------------------
+
+    async def spawn(
+        self,
+        cls: type[A],
+        *arguments: Any,
+        name: str | None = None,
+        grant: Any = None,
+        mailbox: Mailbox | None = None,
+        supervision: Supervision | None = None,
+        **keywords: Any,
+    ) -> Ref[A]:
+        """Spawns a child; as `ActorSystem.spawn`. Its grant is the current message's effective authority, narrowed by `grant`."""
+        if self._turn().thread:
+            raise DefinitionError("a blocking actor cannot spawn from its thread; let the actor that asks it spawn")
+        return await self._cell.kernel.spawn(self._cell, cls, arguments, keywords, name, grant, mailbox, supervision)
+
+    def watch(self, ref: Ref[Any]) -> Watch:
+        """Watches an actor. If this actor has a handler for `Terminated` it gets one as a message; the returned watch can be awaited too."""
+        self._turn()
+        return self._cell.kernel.watch(ref._cell, self._cell)
+
+    def stop(self) -> Awaitable[None]:
+        """Stops this actor after the current message. Returns at once; `await` is allowed and does nothing."""
+        turn = self._turn()
+        if turn.thread:
+            self._cell.kernel.portal.post(lifecycle.stop_itself, self._cell)
+        else:
+            lifecycle.stop_itself(self._cell)
+        return _DONE

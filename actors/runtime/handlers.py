@@ -1,0 +1,261 @@
+"""Handlers: which method of an actor answers which type of message, found when the class is defined."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeVar, Union, overload
+
+from retinue.mailbox.messages import Message, MessageInfo, message_info
+from retinue.security.errors import DefinitionError
+from retinue.security.operations import check_operation
+
+__all__ = ["ASYNC", "DEF", "GENERATOR", "THREAD", "HandlerInfo", "collect_handlers", "handler", "handler_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEF: Final = 0
+ASYNC: Final = 1
+GENERATOR: Final = 2
+THREAD: Final = 3
+Kind = Literal[0, 1, 2, 3]
+
+_OPTIONS = "__retinue_handler__"
+
+
+class Options:
+    """What `@handler` was given. Stays on the function; an override without the decorator inherits it."""
+
+    __slots__ = ("approval", "raises", "requires", "shield")
+
+    def __init__(self, requires: str | None, approval: bool, raises: tuple[type[BaseException], ...], shield: bool) -> None:
+        self.requires = requires
+        self.approval = approval
+        self.raises = raises
+        self.shield = shield
+
+
+class HandlerInfo:
+    """One handler of one actor class, as the runtime uses it.
+
+    Attributes:
+        message: The message class it takes.
+        info: That class's `MessageInfo`.
+        function: The method, unbound.
+        kind: DEF, ASYNC, GENERATOR (an async generator, which answers a stream) or THREAD (a plain method of a blocking actor).
+        requires: The operation that a sender must be permitted, or None: open to whoever holds the ref.
+        approval: Whether a person must consent.
+        raises: Exceptions that are answers, not failures.
+        shield: Whether a running turn is protected from the cancellation of its asker.
+        inline: Whether an asker may run it in its own task.
+        name: The method's name.
+    """
+
+    __slots__ = ("approval", "function", "info", "inline", "kind", "message", "name", "raises", "requires", "shield")
+
+    def __init__(self, message: type[Message], function: Callable[..., Any], kind: Kind, options: Options) -> None:
+        self.message = message
+        self.info: MessageInfo = message_info(message)
+        self.function = function
+        self.kind: Kind = kind
+        self.requires = options.requires
+        self.approval = options.approval
+        self.raises = options.raises
+        self.shield = options.shield
+        self.inline = kind in (DEF, ASYNC) and not options.shield
+        self.name = function.__name__
+
+    def by_worker(self) -> HandlerInfo:
+        """The same handler, never run in an asker's own task."""
+        other = copy.copy(self)
+        other.inline = False
+        return other
+
+    def __repr__(self) -> str:
+        return f"<handler {self.function.__qualname__} for {self.info.label}>"
+
+
+@overload
+def handler(function: F, /) -> F: ...
+
+
+@overload
+def handler(
+    *,
+    requires: str | None = None,
+    approval: bool = False,
+    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    shield: bool = False,
+) -> Callable[[F], F]: ...
+
+
+def handler(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    requires: str | None = None,
+    approval: bool = False,
+    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    shield: bool = False,
+) -> Any:
+    """Makes a method the handler of the message type that its parameter is annotated with (`A | B` for two types).
+
+    A plain `def` runs without ever touching the scheduler; an `async def` may await; an async generator answers a `Stream`.
+
+    Args:
+        requires: The operation that the message's effective context must permit (`"payments.send"`). None: whoever holds the ref may send it.
+        approval: A person must consent to each message. Until the approvals desk exists, such messages are refused (`ApprovalRequired`).
+        raises: Exception types that are answers: they reach the asker, and the actor keeps its state.
+        shield: Once begun, the handler is not cancelled when its asker gives up; it is still cancelled when the actor is stopped and its grace is over.
+
+    Raises:
+        DefinitionError: At once, for options of the wrong kind; at the class's definition, for a method that cannot be a handler.
+    """
+    if requires is not None:
+        check_operation(requires)
+    kinds = raises if isinstance(raises, tuple) else (raises,)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise DefinitionError(f"@handler(raises=…) takes an exception class or a tuple of them, not {kind!r}")
+    options = Options(requires, bool(approval), kinds, bool(shield))
+
+    def mark(target: Callable[..., Any]) -> Callable[..., Any]:
+        if not inspect.isfunction(target):
+            raise DefinitionError(f"@handler marks a method, not {target!r}; write it directly above `def` or `async def`")
+        setattr(target, _OPTIONS, options)
+        return target
+
+    return mark if function is None else mark(function)
+
+
+def handler_options(function: object) -> Options | None:
+    """What `@handler` was given for this function, or None for one that is no handler."""
+    return getattr(function, _OPTIONS, None)
+
+
+def collect_handlers(cls: type, names: dict[str, Any], *, blocking: bool) -> dict[type[Message], HandlerInfo] | None:
+    """The handlers of an actor class, base classes included.
+
+    Args:
+        cls: The class.
+        names: The local names at its definition, for annotations that are text.
+        blocking: Whether its handlers run in a thread.
+
+    Returns:
+        The table, or None where an annotation names something that is not defined yet (look again at the first spawn).
+
+    Raises:
+        DefinitionError: Two handlers for one type, a missing annotation, a handler of the wrong form.
+    """
+    table: dict[type[Message], HandlerInfo] = {}
+    for name in _attribute_names(cls):
+        function = inspect.getattr_static(cls, name, None)
+        options = _inherited_options(cls, name)
+        if options is None:
+            continue
+        where = f"{cls.__qualname__}.{name}"
+        if not inspect.isfunction(function):
+            raise DefinitionError(f"{where} overrides a handler with {function!r}; a handler is a method")
+        found = _message_types(function, where, names)
+        if found is None:
+            return None
+        kind = _kind(function, where, blocking)
+        for message in found:
+            info = HandlerInfo(message, function, kind, options)
+            _check_form(info, where)
+            other = table.get(message)
+            if other is not None:
+                raise DefinitionError(
+                    f"{cls.__qualname__} has two handlers for {info.info.label}: {other.name} and {name}; keep one (an override has the same name)"
+                )
+            table[message] = info
+    return table
+
+
+def _attribute_names(cls: type) -> list[str]:
+    """All names of the class and its bases, in the order of definition, base first."""
+    seen: dict[str, None] = {}
+    for base in reversed(cls.__mro__):
+        for name in vars(base):
+            seen.setdefault(name)
+    return list(seen)
+
+
+def _inherited_options(cls: type, name: str) -> Options | None:
+    for base in cls.__mro__:
+        if name in vars(base):
+            options = handler_options(vars(base)[name])
+            if options is not None:
+                return options
+    return None
+
+
+def _kind(function: Callable[..., Any], where: str, blocking: bool) -> Kind:
+    if inspect.isasyncgenfunction(function):
+        kind: Kind = GENERATOR
+    elif inspect.iscoroutinefunction(function):
+        kind = ASYNC
+    elif inspect.isgeneratorfunction(function):
+        raise DefinitionError(f"{where} is a generator; write `async def` with `yield` to answer a stream")
+    else:
+        kind = DEF
+    if blocking:
+        if kind != DEF:
+            raise DefinitionError(f"{where}: the handlers of a blocking actor run in a thread and are plain `def` methods")
+        kind = THREAD
+    return kind
+
+
+def _check_form(info: HandlerInfo, where: str) -> None:
+    stream = info.info.kind == "stream"
+    if stream and info.kind != GENERATOR:
+        raise DefinitionError(f"{where} answers {info.info.label}, a Stream: write it as `async def` with `yield`")
+    if not stream and info.kind == GENERATOR:
+        raise DefinitionError(f"{where} yields, but {info.info.label} is no Stream; derive the message from Stream[…] or return one value")
+
+
+def _message_types(function: Callable[..., Any], where: str, names: dict[str, Any]) -> list[type[Message]] | None:
+    parameters = list(inspect.signature(function).parameters.values())
+    takes = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if len(takes) < 2 or len(required) > 2 or any(p.kind is p.KEYWORD_ONLY for p in required):
+        raise DefinitionError(f"{where} must take exactly one message: `def {function.__name__}(self, message: SomeMessage)`")
+    annotation = takes[1].annotation
+    if annotation is inspect.Parameter.empty:
+        raise DefinitionError(f"{where}: annotate its parameter with the message class: `{takes[1].name}: SomeMessage`")
+    try:
+        resolved = _resolve(function, takes[1].name, annotation, names)
+    except NameError:
+        return None
+    return _flatten(resolved, where)
+
+
+def _resolve(function: Callable[..., Any], parameter: str, annotation: Any, names: dict[str, Any]) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    scope = dict(names)
+    if function.__closure__:  # a message of an enclosing function that the method uses elsewhere
+        for free, cell in zip(function.__code__.co_freevars, function.__closure__, strict=True):
+            try:
+                scope.setdefault(free, cell.cell_contents)
+            except ValueError:
+                pass
+
+    return eval(annotation, function.__globals__, scope)  # what typing.get_type_hints does, for one annotation
+
+
+def _flatten(annotation: Any, where: str) -> list[type[Message]]:
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _flatten(typing.get_args(annotation)[0], where)
+    if origin in (Union, types.UnionType):
+        return [message for part in typing.get_args(annotation) for message in _flatten(part, where)]
+    if isinstance(origin, type) and issubclass(origin, Message):
+        annotation = origin  # a generic message: Box[int] is a Box at run time
+    if not (isinstance(annotation, type) and issubclass(annotation, Message)):
+        raise DefinitionError(f"{where}: {annotation!r} is no message class; derive it from rt.Message, rt.Request[…] or rt.Stream[…] and decorate it with @rt.message")
+    message_info(annotation)
+    return [annotation]

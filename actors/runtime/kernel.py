@@ -1,0 +1,509 @@
+"""The kernel: everything that one running system has exactly one of. `ActorSystem` is its public face."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from retinue.actors.runtime import lifecycle
+from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
+from retinue.actors.runtime.asks import AskSlot, stopped_error
+from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
+from retinue.actors.runtime.current import Delivery, Roots, current, current_variable, make_delivery
+from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.deadlines import Deadlines
+from retinue.actors.runtime.errors import ActorStopped, NameTaken, SystemClosed, WrongThread
+from retinue.actors.runtime.events import EventRing
+from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
+from retinue.actors.runtime.names import Names, check_name
+from retinue.actors.runtime.portal import Portal
+from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
+from retinue.actors.runtime.ref import Ref, prepare
+from retinue.actors.runtime.scheduler import Scheduler, worker
+from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision
+from retinue.actors.runtime.watch import StopReason, Terminated, Watch, terminated_of
+from retinue.capabilities.gate import Gate
+from retinue.mailbox.errors import Unhandled
+from retinue.mailbox.letters import DeadLetters
+from retinue.mailbox.messages import Message, message_info
+from retinue.mailbox.queues import Mailbox
+from retinue.security.authority import Authority
+from retinue.security.errors import ApprovalRequired, DefinitionError, Denied, NoContext
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.loopback import Loopback
+    from retinue.security.context import SecurityContext
+
+__all__ = ["DEFAULT_MAILBOX", "Guardian", "Kernel"]
+
+_log = logging.getLogger("retinue.runtime")
+
+DEFAULT_MAILBOX = Mailbox()
+ASK_TIMEOUT = 30.0
+STOP_GRACE = 5.0
+
+
+class Guardian(Actor):
+    """The actor behind `/user`: the parent of what the system's holder spawns. It handles nothing."""
+
+    __slots__ = ()
+
+
+class Kernel(Scheduler):
+    """One running system.
+
+    Attributes:
+        thread: The id of the thread that runs it; everything but the portal is touched there only.
+        roots: The mark of the task that entered the system.
+        root: The context that this task acts under.
+        sent: Messages sent so far.
+        user: The cell of `/user`.
+    """
+
+    def __init__(
+        self, name: str, authority: Authority, *, strict: bool, seed: int | None, ask_timeout: float, grace: float, loopback: bool, events: int
+    ) -> None:
+        super().__init__(seed)
+        self.name = name
+        self.authority = authority
+        self.gate = Gate(authority)
+        self.root: SecurityContext = authority.root
+        self.strict = strict
+        self.ask_timeout = ask_timeout
+        self.grace = grace
+        self.stop_grace = min(grace, STOP_GRACE) if grace else STOP_GRACE
+        self.thread = 0
+        self.roots: Roots | None = None
+        self.sent = 0
+        self.retired_handled = 0
+        self.spawned = 0
+        self.stopped = 0
+        self.letters = DeadLetters()
+        self.deadlines = Deadlines()
+        self.names = Names(self)
+        self.portal = Portal(self)
+        self.ring: EventRing | None = EventRing(events) if events else None
+        self.loopback: Loopback | None = None
+        if loopback:
+            from retinue.actors.runtime.loopback import Loopback
+
+            self.loopback = Loopback(self)
+        self.plain = seed is None and not loopback and not events
+        self.inline_async = True
+        self.fatal: BaseException | None = None
+        self.on_fatal: Callable[[], None] | None = None
+        self.template: contextvars.Context = contextvars.Context()
+        self.nursery: trio.Nursery | None = None
+        self.next_number = 0
+        self._specs: dict[tuple[type[Actor], Supervision, Mailbox], Spec] = {}
+        self.user = self._guardian("user")
+
+    # -- running -----------------------------------------------------------------------------------------------------------------------------------
+
+    def begin(self, nursery: trio.Nursery, template: contextvars.Context) -> None:
+        """Called once, in the task that enters the system, when the nursery is open."""
+        self.gate.self_test()
+        self.nursery = nursery
+        self.template = template
+        self.start_task(template, self.deadlines.run, name="deadlines")
+
+    def start_task(self, context: contextvars.Context, function: Callable[..., Any], *arguments: Any, name: str) -> None:
+        """Starts a task of the system in a copy of the given context."""
+        if self.nursery is None:
+            raise SystemClosed(f"the system {self.name!r} is closed")
+        context.run(_start_soon, self.nursery, function, arguments, f"{self.name}: {name}")
+
+    def start_worker(self) -> None:
+        self.start_task(self.template, worker, self, name="worker")
+
+    def crash(self, error: BaseException) -> None:
+        """A handler raised SystemExit or KeyboardInterrupt: the whole system ends with it, after its slots were settled."""
+        if self.fatal is None:
+            self.fatal = error
+            if self.on_fatal is not None:
+                self.on_fatal()
+
+    def context_of(self, cell: Cell) -> contextvars.Context:
+        """The cell's own context variables, made when they are first needed."""
+        context = cell.context
+        if context is None:
+            context = cell.context = self.template.copy()
+        return context
+
+    def check_thread(self, what: str, ref: Ref[Any]) -> None:
+        if get_ident() != self.thread:
+            raise WrongThread(
+                f"ref.{what} of {ref.path} was called outside the thread that runs the system {self.name!r}; "
+                "use tell(…, context=…) there, or retinue.sync / retinue.aio, or trio.from_thread.run(ref.ask, message)"
+            )
+
+    def make_host(self, cell: Cell) -> Any:
+        """The thread of a blocking actor."""
+        from retinue.actors.hosts.thread import ThreadHost
+
+        return ThreadHost(cell)
+
+    def event(self, cell: Cell, what: str, detail: str) -> None:
+        if self.ring is not None:
+            self.ring.add(cell, what, detail)
+
+    # -- authority ---------------------------------------------------------------------------------------------------------------------------------
+
+    def admit(self, cell: Cell, handler: HandlerInfo, context: SecurityContext) -> SecurityContext:
+        """The effective context: the message's, narrowed by the receiver's grant. Raises Denied where it does not permit what the handler requires.
+
+        A verdict that needed no arguments is kept in the cell: the next message under the same context for the same handler costs two comparisons.
+        """
+        grant = cell.grant.permissions
+        security = context if grant.is_everything else context._meet(grant)
+        if handler.requires is not None and not self.gate.verdict(security.permissions, handler.requires):
+            self.gate.admit(security, handler.requires, path=cell.path, message_type=handler.message)
+        if handler.approval:
+            raise ApprovalRequired(
+                f"{handler.info.label} to {cell.path} needs a person's consent (@handler(approval=True)), and no approval came with it; nothing was done",
+                operation=handler.requires,
+                path=cell.path,
+            )
+        if cell.context is None:
+            cell.context = self.template.copy()
+        cell.gate_context, cell.gate_handler, cell.gate_security = context, handler, security
+        return security
+
+    def sending_context(self, turn: Any, context: SecurityContext | None, cell: Cell | None) -> SecurityContext:
+        """The context that a message is sent under. Raises NoContext, Denied or ForgedContext; see the derivation rules of the security page."""
+        if context is not None:
+            self.authority.check(context)
+        mark = turn
+        if mark.__class__ is Delivery:
+            if mark.cell.kernel is self:
+                if mark.thread and mark.thread != get_ident() or not mark.thread and self.thread != get_ident():
+                    mark = None  # the context variable was copied into a foreign thread: it is nobody's turn there
+                else:
+                    security: SecurityContext = mark.security
+                    if context is None or context is security:
+                        return security
+                    if not context.descends_from(security):
+                        raise Denied(
+                            f"inside a handler of {mark.cell.path} a message may be sent under the current context or one narrowed from it "
+                            f"(self.ctx.security.narrow(…)), not under another one (subject {context.subject!r})",
+                            path=cell.path if cell is not None else None,
+                            subject=security.subject,
+                        )
+                    return context
+            else:
+                mark = None  # an actor of another system has no authority here
+        if context is not None:
+            return context
+        if mark.__class__ is Roots and mark.of(self) and get_ident() == self.thread:
+            return self.root
+        raise NoContext(
+            f"nobody's authority is in force here (system {self.name!r}): send from a handler or from the task that entered the system, "
+            "or pass context= (system.authority.mint(…) makes one)"
+        )
+
+    def acting(self) -> Delivery | None:
+        """The turn that calls, None for the system's holder; NoContext for anybody else."""
+        turn = current()
+        self.sending_context(turn, None, None)
+        return turn if turn.__class__ is Delivery else None
+
+    def guard(self) -> None:
+        """Called before the authority mints: no handler can mint its way out of what it was given."""
+        turn = current()
+        if turn.__class__ is Delivery:
+            raise Denied(
+                f"inside a handler (of {turn.cell.path}) nothing can mint, approve or revoke; narrow what you have: self.ctx.security.narrow(…)",
+                path=turn.cell.path,
+                subject=turn.security.subject,
+            )
+
+    # -- messages ----------------------------------------------------------------------------------------------------------------------------------
+
+    def find_handler(self, cell: Cell, message: Any) -> HandlerInfo:
+        """The handler for the message's type or the nearest of its bases. Raises Unhandled with what the actor does take."""
+        kind = message.__class__
+        found = cell.handlers.get(kind)
+        if found is not None:
+            return found
+        if not isinstance(message, Message):
+            if isinstance(message, type) and issubclass(message, Message):
+                raise Unhandled(f"{cell.path} was sent the class {message.__qualname__} itself; send an instance: {message.__name__}(…)")
+            raise Unhandled(f"{cell.path} was sent {_short(message)}, which is no message; derive its class from rt.Message or rt.Request[…] with @rt.message")
+        message_info(kind)
+        for base in kind.__mro__[1:]:
+            found = cell.handlers.get(base)
+            if found is not None:
+                cell.handlers[kind] = found
+                return found
+        names = sorted(handler.info.label for handler in cell.handlers.values())
+        text = f"{cell.path} ({cell.spec.cls.__qualname__}) has no handler for {kind.__qualname__}; it takes {', '.join(names) or 'no messages at all'}"
+        if kind.__qualname__ in names:
+            text += f". {kind.__qualname__} was defined again after the actor's class: define (or run) the actor's class again too, and spawn it"
+        raise Unhandled(text)
+
+    def tell_slowly(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[object]) -> Receipt:
+        """A tell that is out of the ordinary: from another thread, under another context, to an actor that may not take it…"""
+        if get_ident() != self.thread:
+            return self.portal.tell(cell, message, context, approvals)
+        delivery = prepare(cell, message, context, approvals, None, asked=False)
+        if delivery.handler is not None and delivery.handler.kind == GENERATOR:
+            raise Unhandled(f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not tell")
+        return self.post(cell, delivery)
+
+    def post(self, cell: Cell, delivery: Delivery) -> Receipt:
+        """Enqueues a prepared tell."""
+        self.sent += 1
+        receipt = CLOSED if self.closing and delivery.origin is None else cell.enqueue(delivery)
+        if receipt is not ACCEPTED:
+            self.record(receipt.reason or "stopped", delivery)
+        elif self.ring is not None:
+            self.ring.add(cell, "sent", type(delivery.message).__qualname__)
+        return receipt
+
+    def record(self, reason: str | None, delivery: Delivery, error: BaseException | None = None) -> None:
+        """Makes a dead letter of a message."""
+        origin = delivery.origin
+        self.letters.record(reason, delivery.message, delivery.cell.path, origin.path if origin is not None else None, error)  # type: ignore[arg-type]
+
+    def refuse(self, delivery: Delivery, reason: str) -> None:
+        """Makes a dead letter of a message that was in a mailbox, and tells its asker, if it has one."""
+        self.record(reason, delivery)
+        slot = delivery.slot
+        if slot is not None:
+            slot.fail(stopped_error(delivery))
+
+    def gone(self, delivery: Delivery) -> Exception:
+        """What an asker gets whose request was not even taken in."""
+        if self.closing and not delivery.cell.closed:
+            return SystemClosed(f"the system {self.name!r} is closing and takes no more messages ({delivery.cell.path} was asked)")
+        return stopped_error(delivery)
+
+    def late_reply(self, delivery: Delivery, value: Any, error: BaseException | None) -> None:
+        origin = delivery.origin
+        self.letters.record("late_reply", value, delivery.cell.path, origin.path if origin is not None else None, error)
+
+    def cancel_turn(self, delivery: Delivery, *, force: bool = False) -> None:
+        """Cancels a running turn where it can be cancelled. `force`: also one whose handler is shielded (the actor is being stopped)."""
+        handler = delivery.handler
+        if delivery.suspension is None or delivery.suspension.scope is None or (handler is not None and handler.shield and not force):
+            return
+        if delivery.thread:
+            return  # a thread cannot be cancelled
+        delivery.suspension.scope.cancel()
+
+    def notify(self, watcher: Cell, terminated: Terminated) -> None:
+        """Brings a Terminated to an actor that watches and has a handler for it, before its ordinary mail."""
+        if watcher.state == DEAD or watcher.closed:
+            return
+        handler = watcher.handlers.get(Terminated)
+        if handler is None:
+            return
+        self.sent += 1
+        watcher.push_front(make_delivery(watcher, handler, terminated, watcher.grant, None))
+
+    # -- actors ------------------------------------------------------------------------------------------------------------------------------------
+
+    def spec(self, cls: object, supervision: Supervision | None, mailbox: Mailbox | None) -> Spec:
+        """What actors spawned alike share. Raises DefinitionError for what cannot be spawned."""
+        key = (cls, supervision or DEFAULT_SUPERVISION, mailbox or DEFAULT_MAILBOX)
+        try:
+            found = self._specs.get(key)  # type: ignore[arg-type]
+        except TypeError:
+            found = None
+        if found is not None:
+            return found
+        actor = ready_class(cls)
+        if supervision is not None and not isinstance(supervision, Supervision):
+            raise DefinitionError(f"supervision={supervision!r}: give rt.Supervision(…)")
+        if mailbox is not None and not isinstance(mailbox, Mailbox):
+            raise DefinitionError(f"mailbox={mailbox!r}: give rt.Mailbox.bounded(…), .unbounded(), .priority(…) or .conflate(…)")
+        handlers = handlers_of(actor)
+        if self.strict:
+            open_to_all = [handler.name for handler in handlers.values() if handler.requires is None]
+            if open_to_all:
+                raise DefinitionError(
+                    f"the system {self.name!r} is strict, and {actor.__qualname__}.{', '.join(open_to_all)} is open to all: give it @handler(requires=…)"
+                )
+        table = dict(handlers)
+        if not self.inline_async:
+            table = {message: handler.by_worker() if handler.kind == ASYNC else handler for message, handler in table.items()}
+        made = Spec(actor, table, key[1], key[2], Actor)
+        if self.loopback is not None:
+            self.loopback.register(made)
+        if len(self._specs) > 4096:
+            self._specs.clear()
+        self._specs[key] = made  # type: ignore[index]
+        return made
+
+    def make_cell(self, parent: Cell, spec: Spec, name: str | None, grant: SecurityContext, birth: tuple[tuple[Any, ...], dict[str, Any]] | None) -> Cell:
+        """A new cell under its parent, not started yet: its mail waits."""
+        if parent.closed or (self.closing and parent is self.user):
+            raise SystemClosed(f"{parent.path} is stopping and takes no new actors") if parent.parent is not None else SystemClosed(
+                f"the system {self.name!r} is closing and takes no new actors"
+            )
+        key: str | int
+        if name is None:
+            self.next_number = key = self.next_number + 1
+        else:
+            key = check_name(name)
+            if parent.children is not None and key in parent.children:
+                raise NameTaken(f"{parent.path}/{name} is alive already; choose another name, or stop it first")
+        cell = _new_cell(self, parent, spec, key, grant)
+        cell.birth = birth
+        if parent.children is None:
+            parent.children = {}
+        parent.children[key] = cell
+        self.spawned += 1
+        return cell
+
+    async def spawn(
+        self,
+        parent: Cell,
+        cls: object,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        name: str | None,
+        grant: Any,
+        mailbox: Mailbox | None,
+        supervision: Supervision | None,
+    ) -> Ref[Any]:
+        """Makes and starts an actor; returns once it has started. Raises what its start raises; nothing is left of it then."""
+        turn = current()
+        security = turn.security if turn.__class__ is Delivery and turn.cell.kernel is self and not turn.thread else self.sending_context(turn, None, None)
+        spec = self.spec(cls, supervision, mailbox)
+        if grant is not None:
+            security = security._meet(self.authority.permission_set(grant))
+        cell = self.make_cell(parent, spec, name, security, (arguments, keywords) if arguments or keywords else None)
+        if not spec.hooked:
+            try:
+                lifecycle.build(cell)
+            except BaseException as error:
+                cell.extras().cause = error
+                lifecycle.finish(cell, StopReason.START_FAILED)
+                raise
+            cell.state = IDLE
+            if cell.head is not None or cell.control is not None or cell.queue is not None:
+                cell.settle()
+            return cell.ref
+        start = make_delivery(cell, None, None, security, None, turn if turn.__class__ is Delivery else None)
+        slot = AskSlot(self, start)
+        cell.signal(lifecycle.start, slot)
+        if turn.__class__ is Delivery:
+            add_wait(turn, start)
+        try:
+            return await slot.wait()  # type: ignore[no-any-return]
+        except BaseException:
+            if cell.state != DEAD:
+                cell.closed = True
+                if start.suspension is not None:
+                    start.suspension.scope.cancel()
+                cell.signal(lifecycle.stop, StopReason.START_FAILED, 0.0)
+            raise
+        finally:
+            if turn.__class__ is Delivery:
+                drop_wait(turn, start)
+
+    def watch(self, cell: Cell, watcher: Cell | None = None) -> Watch:
+        watch = Watch(cell.ref, watcher)
+        if cell.state == DEAD:
+            watch.deliver(terminated_of(cell))
+        else:
+            cell.extras().watchers.append(watch)
+        return watch
+
+    async def stop_cell(self, cell: Cell, grace: float | None) -> None:
+        """`Ref.stop`, for whoever calls."""
+        turn = self.acting()
+        if turn is not None and turn.cell is cell:
+            lifecycle.stop_itself(cell)
+            return
+        if turn is not None and turn.cell is not cell.parent and turn.security.allows("actor.stop") is not True:
+            raise Denied(
+                f"{turn.cell.path} may not stop {cell.path}: it is not its parent, and its context (subject {turn.security.subject!r}) is not permitted 'actor.stop'",
+                operation="actor.stop",
+                path=cell.path,
+                subject=turn.security.subject,
+            )
+        watch = self.watch(cell)
+        lifecycle.request_stop(cell, StopReason.STOPPED, None, grace)
+        await watch.wait()
+
+    def retire(self, cell: Cell) -> None:
+        """Keeps the counts of an actor that has ended."""
+        self.retired_handled += cell.handled
+        cell.handled = 0
+        self.stopped += 1
+
+    def _guardian(self, name: str) -> Cell:
+        spec = Spec(Guardian, {}, DEFAULT_SUPERVISION, DEFAULT_MAILBOX, Actor)
+        cell = _new_cell(self, None, spec, name, self.root)
+        cell.actor = Guardian()
+        cell.actor._cell = cell
+        cell.state = IDLE
+        return cell
+
+    async def shut_down(self, grace: float) -> None:
+        """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first."""
+        self.closing = True
+        self.plain = False
+        if self.user.state == DEAD:
+            return
+        deadline = trio.current_time() + grace
+        with trio.move_on_at(deadline):
+            await self.wait_quiet()
+        watch = self.watch(self.user)
+        lifecycle.request_stop(self.user, StopReason.SYSTEM, None, max(0.0, deadline - trio.current_time()))
+        for cell in self.cells():
+            if cell.state == RUNNING and cell.turn is not None:
+                lifecycle._limit(self, cell, max(0.0, deadline - trio.current_time()))
+        await watch.wait()
+
+    def cells(self) -> list[Cell]:
+        """All cells that are alive, parents before children."""
+        found = [self.user]
+        for cell in found:
+            if cell.children:
+                found.extend(cell.children.values())
+        return found
+
+
+_cell = Cell.__new__
+_ref = Ref.__new__
+
+
+def _new_cell(kernel: Kernel, parent: Cell | None, spec: Spec, name: str | int, grant: SecurityContext) -> Cell:
+    cell = _cell(Cell)
+    cell.kernel = kernel
+    cell.parent = parent
+    cell.spec = spec
+    cell.name = name
+    cell.grant = grant
+    cell.handlers = spec.handlers
+    cell.room = spec.room
+    cell.state = WAITING
+    cell.closed = False
+    cell.handled = 0
+    cell.ready_at = cell.waited = cell.worked = 0.0
+    cell.actor = cell.birth = cell.children = cell.head = cell.box = cell.control = cell.turn = cell.context = cell.facade = cell.extra = None
+    cell.gate_context = cell.gate_handler = cell.gate_security = None
+    cell.queue = spec.mailbox.make_queue() if spec.mailbox.kind != "fifo" else None
+    ref: Ref[Any] = _ref(Ref)
+    ref._cell = cell
+    cell.ref = ref
+    return cell
+
+
+def _start_soon(nursery: trio.Nursery, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
+    nursery.start_soon(function, *arguments, name=name)
+
+
+def _short(value: object) -> str:
+    text = f"an object of type {type(value).__qualname__}"
+    return f"{text} ({value!r})" if isinstance(value, (int, float, str)) and len(repr(value)) < 40 else text
+
+

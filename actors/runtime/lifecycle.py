@@ -1,0 +1,401 @@
+"""Birth, restart and end of an actor. What waits here runs in a worker, as an entry of the cell's control lane."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from retinue.actors.runtime.asks import AskSlot, stopped_error
+from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
+from retinue.actors.runtime.current import make_delivery
+from retinue.actors.runtime.errors import ActorStopped
+from retinue.actors.runtime.receipts import STOPPED
+from retinue.actors.runtime.stepping import call, resume
+from retinue.actors.runtime.supervision import next_delay
+from retinue.actors.runtime.watch import StopReason, terminated_of
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.kernel import Kernel
+
+__all__ = ["FAILED", "build", "fail", "fail_task", "finish", "request_stop", "restart", "start", "stop_itself"]
+
+_log = logging.getLogger("retinue.runtime")
+
+FAILED = StopReason.FAILED
+START_GRACE = 30.0
+"""Seconds that stopping children, own tasks and `on_stop` may take at a restart, each."""
+
+
+# -- birth -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def build(cell: Cell) -> None:
+    """Makes the actor's instance, its constructor under the grant's authority. Raises what the constructor raises."""
+    cls = cell.spec.cls
+    actor = cls.__new__(cls)
+    actor._cell = cell
+    if cell.spec.has_init:
+        arguments, keywords = cell.birth or ((), {})
+        turn = make_delivery(cell, None, None, cell.grant, None)
+        cell.kernel.context_of(cell).run(call, turn, cls.__init__, (actor, *arguments), keywords)
+    elif cell.birth is not None:
+        cls.__init__(actor, *cell.birth[0], **cell.birth[1])  # type: ignore[misc]  # raises the usual TypeError
+    cell.actor = actor
+
+
+async def _hook(cell: Cell, function: Any, *arguments: Any) -> None:
+    """Runs a hook of the actor, plain or async, in its own context and under its grant's authority."""
+    turn = make_delivery(cell, None, None, cell.grant, None)
+    context = cell.kernel.context_of(cell)
+    if cell.spec.cls.blocking:
+        await cell.extras().host.run(turn, context.run, call, turn, function, (cell.actor, *arguments), {})
+        return
+    result = context.run(call, turn, function, (cell.actor, *arguments), {})
+    if isinstance(result, Coroutine):
+        cell.turn = turn
+        try:
+            trap = context.run(result.send, None)
+        except StopIteration:
+            return
+        finally:
+            cell.kernel.running = cell
+        turn.waits = None
+        await resume(context.run, result, trap, cell.kernel, turn)
+
+
+async def _bring_up(cell: Cell) -> None:
+    """Constructor, `on_start`, resident loop."""
+    spec = cell.spec
+    if spec.cls.blocking:
+        cell.extras().host = host = cell.kernel.make_host(cell)
+        await host.start()
+        turn = make_delivery(cell, None, None, cell.grant, None)
+        await host.run(turn, build, cell)
+    else:
+        build(cell)
+    if spec.has_start:
+        await _hook(cell, spec.cls.on_start)
+    if spec.resident:
+        from retinue.actors.runtime.tasks import start_owned
+
+        start_owned(cell, cell.grant, spec.cls.run, (cell.actor,), "run")  # type: ignore[attr-defined]
+
+
+async def start(cell: Cell, slot: AskSlot | None) -> None:
+    """The first entry of a new cell's control lane. Started or fully undone: nothing is left of an actor whose start fails."""
+    with trio.CancelScope() as scope:
+        if slot is not None:
+            slot.delivery.suspension = _scope_of(scope)
+            slot.stage = 2
+        try:
+            await _bring_up(cell)
+        except BaseException as error:
+            cell.turn = None
+            from retinue.actors.runtime.outcomes import without_cancelled
+
+            failure = without_cancelled(error)
+            await _undo_start(cell, failure)
+            if failure is None:
+                raise
+            if slot is not None:
+                slot.fail(failure)
+            else:
+                _log.error("%s failed to start", cell.path, exc_info=failure)
+            return
+    cell.turn = None
+    if scope.cancelled_caught:
+        return
+    if slot is not None and not slot.answer(cell.ref):
+        request_stop(cell, StopReason.STOPPED, None)
+
+
+def _scope_of(scope: trio.CancelScope) -> Any:
+    from retinue.actors.runtime.current import Suspension
+
+    return Suspension(trio.lowlevel.current_task(), scope)
+
+
+async def _undo_start(cell: Cell, failure: BaseException | None) -> None:
+    extra = cell.extras()
+    extra.cause = failure
+    cell.closed = True
+    with trio.CancelScope(shield=True):
+        await _end_dependents(cell, StopReason.STOPPED, 0.0)
+        await _close_host(cell)
+    cell.actor = None
+    finish(cell, StopReason.START_FAILED)
+
+
+# -- failure ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def fail(cell: Cell, error: BaseException) -> None:
+    """The actor failed on a message, in a task of its own, or at its restart: does what its supervision says."""
+    if cell.state == DEAD or cell.closed:
+        return
+    extra = cell.extras()
+    extra.failures += 1
+    extra.cause = error
+    directive = cell.spec.supervision.decide(error)
+    cell.kernel.event(cell, "failed", f"{type(error).__name__}: {directive}")
+    if directive == "resume":
+        return
+    if directive == "stop":
+        request_stop(cell, StopReason.FAILED, error)
+    elif directive == "escalate":
+        _escalate(cell, error)
+    else:
+        _schedule_restart(cell, error)
+
+
+def stop_itself(cell: Cell) -> None:
+    """The actor asked to stop: for good, unless its supervision is "permanent"."""
+    if cell.spec.supervision.restart == "permanent" and not cell.closed:
+        _schedule_restart(cell, ActorStopped(f"{cell.path} stopped itself, and its supervision is permanent"))
+    else:
+        request_stop(cell, StopReason.STOPPED, None)
+
+
+def fail_task(cell: Cell, name: str, error: BaseException) -> None:
+    """A task that the actor owns failed, which is a failure of the actor."""
+    if cell.state == DEAD or cell.closed:
+        return
+    fatal = isinstance(error, (SystemExit, KeyboardInterrupt))
+    _log.error("%s failed in its task %s", cell.path, name, exc_info=error)
+    if fatal:
+        cell.kernel.crash(error)
+        request_stop(cell, StopReason.FAILED, error)
+    else:
+        cell.signal(fail, error)
+
+
+def _schedule_restart(cell: Cell, error: BaseException) -> None:
+    delay = next_delay(cell, cell.kernel.dice)
+    if delay is None:
+        most, window = cell.spec.supervision.intensity
+        _log.error("%s failed more than %d times in %g s: escalating", cell.path, most, window)
+        _escalate(cell, error)
+        return
+    cell.signal(restart, delay)
+    parent = cell.parent
+    strategy = cell.spec.supervision.strategy
+    if parent is None or not parent.children or strategy == "one_for_one":
+        return
+    siblings = list(parent.children.values())
+    if strategy == "rest_for_one":
+        siblings = siblings[siblings.index(cell) :]
+    for sibling in siblings:
+        if sibling is not cell and not sibling.closed:
+            sibling.signal(restart, delay)
+
+
+def _escalate(cell: Cell, error: BaseException) -> None:
+    """The parent fails with it. Right under `/user` there is nobody above: the actor stops, and nothing else with it."""
+    parent = cell.parent
+    request_stop(cell, StopReason.FAILED, error)
+    if parent is not None and parent.parent is not None:
+        parent.signal(fail, error)
+
+
+async def restart(cell: Cell, delay: float) -> None:
+    """Ends the old instance and makes a new one, at once or after a delay. Ref and mailbox stay."""
+    if cell.closed or cell.state == DEAD:
+        return
+    extra = cell.extras()
+    await _end_dependents(cell, StopReason.RESTART, START_GRACE)
+    if cell.actor is not None:
+        await _run_on_stop(cell, StopReason.RESTART, START_GRACE)
+    await _close_host(cell)
+    cell.actor = None
+    _fail_deferred(cell)
+    cell.gate_context = cell.gate_handler = cell.gate_security = None
+    while extra.stash:
+        cell.push_front(extra.stash.pop())
+    if delay > 0:
+        cell.kernel.deadlines.add(trio.current_time() + delay, lambda: cell.signal(revive))
+    else:
+        await revive(cell)
+
+
+async def revive(cell: Cell) -> None:
+    """Makes the new instance of a restart."""
+    if cell.closed or cell.state == DEAD or cell.actor is not None:
+        return
+    extra = cell.extras()
+    try:
+        await _bring_up(cell)
+    except Exception as error:
+        cell.turn = None
+        cell.actor = None
+        await _end_dependents(cell, StopReason.RESTART, START_GRACE)
+        await _close_host(cell)
+        _log.error("%s failed to start again", cell.path, exc_info=error)
+        fail(cell, error)
+        return
+    cell.turn = None
+    extra.restarts += 1
+    cell.kernel.event(cell, "restarted", "")
+
+
+# -- end -------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def request_stop(cell: Cell, reason: StopReason, error: BaseException | None, grace: float | None = None) -> None:
+    """Closes the intake at once; the actor ends after the message in progress, which is cancelled after `grace` seconds (default: the system's).
+
+    Mail that still waits becomes dead letters. Asked for again, the shorter grace counts.
+    """
+    if cell.state == DEAD:
+        return
+    kernel = cell.kernel
+    grace = kernel.grace if grace is None else grace
+    turn = cell.turn
+    if cell.closed:
+        if turn is not None:
+            _limit(kernel, cell, grace)
+        return
+    cell.closed = True
+    extra = cell.extra
+    if error is not None or reason is not StopReason.STOPPED:
+        extra = cell.extras()
+        extra.reason = reason
+        if error is not None:
+            extra.cause = error
+    cell.signal(stop, reason, grace)
+    _limit(kernel, cell, grace)
+
+
+def _limit(kernel: Kernel, cell: Cell, grace: float) -> None:
+    """Cancels what the cell is busy with after `grace` seconds, if it still is busy with it then."""
+    turn = cell.turn
+    if turn is None or cell.state != RUNNING:
+        return
+
+    def cut() -> None:
+        if cell.turn is turn:
+            kernel.cancel_turn(turn, force=True)
+
+    if grace <= 0:
+        cut()
+    else:
+        kernel.deadlines.add(trio.current_time() + grace, cut)
+
+
+def stop(cell: Cell, reason: StopReason, grace: float) -> Coroutine[Any, Any, None] | None:
+    """The stop entry of the control lane: at once for an actor that has nothing to end, else a coroutine."""
+    if cell.state == DEAD:
+        return None
+    extra = cell.extra
+    if not cell.children and not cell.spec.has_stop and (extra is None or (not extra.tasks and extra.host is None)):
+        finish(cell, reason)
+        return None
+    return _stop(cell, reason, grace)
+
+
+async def _stop(cell: Cell, reason: StopReason, grace: float) -> None:
+    await _end_dependents(cell, reason, grace)
+    if cell.actor is not None:
+        await _run_on_stop(cell, reason, max(grace, cell.kernel.stop_grace))
+    await _close_host(cell)
+    finish(cell, reason)
+
+
+async def _end_dependents(cell: Cell, reason: StopReason, grace: float) -> None:
+    """Stops the children, last born first, and then the tasks that the actor owns."""
+    child_reason = StopReason.SYSTEM if reason is StopReason.SYSTEM else StopReason.STOPPED
+    while cell.children:
+        name = next(reversed(cell.children))
+        child = cell.children[name]
+        watch = None
+        if child.state not in (IDLE, WAITING) or child.children or child.spec.has_stop or child.extra is not None:
+            watch = cell.kernel.watch(child)
+            request_stop(child, child_reason, None, grace)
+            await watch.wait()
+        else:
+            child.closed = True
+            finish(child, child_reason)
+    extra = cell.extra
+    if extra is not None and extra.tasks:
+        for task in list(extra.tasks):
+            task.cancel()
+        for task in list(extra.tasks):
+            await task.wait()
+
+
+async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
+    if not cell.spec.has_stop:
+        return
+    try:
+        with trio.move_on_after(grace, shield=True) as scope:
+            await _hook(cell, cell.spec.cls.on_stop, reason)
+        if scope.cancelled_caught:
+            _log.error("%s: on_stop(%s) took longer than %g s and was cancelled", cell.path, reason, grace)
+    except Exception:
+        _log.exception("%s: on_stop(%s) failed", cell.path, reason)
+    finally:
+        cell.turn = None
+
+
+async def _close_host(cell: Cell) -> None:
+    extra = cell.extra
+    if extra is not None and extra.host is not None:
+        host, extra.host = extra.host, None
+        await host.close()
+
+
+def _fail_deferred(cell: Cell) -> None:
+    """Reply slots are bound to an incarnation: who still waits for the old one is told that it is gone."""
+    extra = cell.extra
+    if extra is None:
+        return
+    for slot in list(extra.deferred):
+        label = type(slot.delivery.message).__qualname__
+        slot.fail(ActorStopped(f"{cell.path} was stopped or restarted before it answered the {label} that it had deferred; the outcome is unknown"))
+    extra.deferred.clear()
+
+
+def finish(cell: Cell, reason: StopReason) -> None:
+    """The end: nothing waits in the cell any more, nobody can find it, every asker and watcher has been told."""
+    kernel = cell.kernel
+    cell.state = DEAD
+    cell.closed = True
+    kernel.retire(cell)
+    extra = cell.extra
+    if reason is not StopReason.STOPPED:
+        extra = cell.extras()
+        if extra.reason is None or reason is StopReason.START_FAILED:
+            extra.reason = reason
+    if cell.head is not None or cell.box or cell.queue is not None or extra is not None:
+        _empty(kernel, cell)
+    parent = cell.parent
+    if parent is not None and parent.children is not None and parent.children.get(cell.name) is cell:
+        del parent.children[cell.name]
+    kernel.names.forget(cell)
+    cell.actor = cell.birth = cell.context = cell.facade = cell.control = cell.turn = cell.box = None
+    cell.gate_context = cell.gate_handler = cell.gate_security = None
+    kernel.event(cell, "stopped", reason)
+    if extra is not None and extra.watchers:
+        terminated = terminated_of(cell)
+        watchers, extra.watchers = extra.watchers, []
+        for watch in watchers:
+            watch.deliver(terminated)
+
+
+def _empty(kernel: Kernel, cell: Cell) -> None:
+    reason = "system_closed" if kernel.closing else "stopped"
+    for delivery in cell.clear_mail():
+        kernel.refuse(delivery, reason)
+    extra = cell.extra
+    if extra is None:
+        return
+    while extra.waiters:
+        delivery, room_slot = extra.waiters.popitem(last=False)
+        kernel.record(reason, delivery)
+        if room_slot is not None:
+            room_slot.answer(STOPPED)
+        else:
+            delivery.slot.fail(stopped_error(delivery))
+    _fail_deferred(cell)

@@ -1,0 +1,92 @@
+"""Names: which ones are legal, and finding an actor by its path or under a name that it registered."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from retinue.actors.runtime.cell import DEAD, Cell
+from retinue.actors.runtime.errors import NameTaken
+from retinue.security.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.kernel import Kernel
+    from retinue.actors.runtime.ref import Ref
+
+__all__ = ["Names", "check_name"]
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:~+-]{0,127}")
+
+
+def check_name(name: object) -> str:
+    """A legal actor name, else a DefinitionError. Letters, digits and `_.@:~+-`, 1 to 128 characters, no `-`, `.` or the like at the start."""
+    if not isinstance(name, str):
+        raise DefinitionError(f"name={name!r}: an actor's name is a str")
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(f"name={name!r}: an actor's name has 1 to 128 letters, digits and _ . @ : ~ + -, begins with a letter, a digit or _, and holds no /")
+    return name
+
+
+class Names:
+    """The registry of a system.
+
+    A path finds an actor while it lives. A name that was registered is given up in the same step in which its actor ends, so a look-up never returns a dead one.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._registered: dict[str, Cell] = {}
+        self._of_cell: dict[Cell, set[str]] = {}
+
+    def register(self, name: str, ref: Ref[Any]) -> None:
+        """Makes the actor known under a name. Raises NameTaken where another living actor has it."""
+        check_name(name)
+        cell = ref._cell
+        if self._registered.get(name, cell) is not cell:
+            raise NameTaken(f"{name!r} is registered for {self._registered[name].path}; unregister it first or choose another name")
+        if cell.state != DEAD:
+            self._registered[name] = cell
+            self._of_cell.setdefault(cell, set()).add(name)
+
+    def unregister(self, name: str) -> None:
+        """Gives a name up; one that is not registered is no error."""
+        cell = self._registered.pop(name, None)
+        if cell is not None:
+            names = self._of_cell[cell]
+            names.discard(name)
+            if not names:
+                del self._of_cell[cell]
+
+    def get(self, name: str) -> Ref[Any] | None:
+        """The living actor registered under the name, or with the path (`/user/…`), or None."""
+        if name.startswith("/"):
+            cell = self._walk(name)
+        else:
+            cell = self._registered.get(name)
+        return cell.ref if cell is not None and cell.state != DEAD else None
+
+    def names(self) -> list[str]:
+        """The registered names, sorted."""
+        return sorted(self._registered)
+
+    def forget(self, cell: Cell) -> None:
+        """The actor has ended."""
+        if self._of_cell:
+            for name in self._of_cell.pop(cell, ()):
+                del self._registered[name]
+
+    def _walk(self, path: str) -> Cell | None:
+        parts = path.strip("/").split("/")
+        cell: Cell | None = self._kernel.user
+        if not parts or parts[0] != "user":
+            return None
+        for part in parts[1:]:
+            children = cell.children if cell is not None else None
+            if not children:
+                return None
+            cell = children.get(part)
+            if cell is None and (number := part.rpartition("-")[2]).isdigit():  # an unnamed actor: Class-7
+                cell = children.get(int(number))
+                if cell is not None and cell.path.rpartition("/")[2] != part:
+                    return None
+        return cell

@@ -1,0 +1,129 @@
+"""What becomes of a message whose handler has ended: an answer, a failure, a cancellation. Every message ends here in exactly one place."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from retinue.actors.runtime import lifecycle
+from retinue.actors.runtime.asks import ABANDONED
+from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout, Reject
+from retinue.actors.runtime.handlers import GENERATOR
+from retinue.actors.runtime.stepping import enter
+from retinue.actors.runtime.streams import pump
+from retinue.actors.runtime.supervision import leaves
+from retinue.security.errors import AuthorityError
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
+    from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.kernel import Kernel
+
+__all__ = ["conclude", "conclude_error", "late_value", "run_special", "without_cancelled"]
+
+_log = logging.getLogger("retinue.runtime")
+
+
+def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None:
+    """A handler returned and somebody waits for its value."""
+    cell.handled += 1
+    slot = delivery.slot
+    if slot is None:
+        return
+    if kernel.loopback is not None:
+        try:
+            value = kernel.loopback.reply(delivery, value)
+        except Exception as error:
+            slot.fail(error)
+            return
+    slot.answer(value)
+
+
+def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseException) -> BaseException:
+    """A handler raised. Settles the message, tells the asker and the supervision; returns what the asker gets."""
+    if isinstance(error, GeneratorExit):
+        raise error
+    failure = without_cancelled(error)
+    if failure is None:
+        answer: BaseException = _cancellation(cell, delivery)
+        _settle(kernel, cell, delivery, answer, "cancelled")
+        return answer
+    answer = failure
+    if delivery.expired:
+        answer = _cancellation(cell, delivery)
+    fatal = next((leaf for leaf in leaves(failure) if isinstance(leaf, (SystemExit, KeyboardInterrupt))), None)
+    if fatal is not None:
+        answer = ActorStopped(f"{cell.path} raised {type(fatal).__name__}, which ends the whole system")
+        answer.__cause__ = fatal
+    denied = isinstance(failure, AuthorityError) and delivery.handler is not None
+    _settle(kernel, cell, delivery, answer, "denied" if denied else "poison")
+    if fatal is not None:
+        kernel.crash(fatal)
+        lifecycle.request_stop(cell, lifecycle.FAILED, fatal)
+    elif not _is_answer(delivery, failure):
+        lifecycle.fail(cell, failure)
+    if not delivery.asked and not denied:
+        _log.error("%s failed on %s", cell.path, type(delivery.message).__qualname__, exc_info=failure)
+    return answer
+
+
+def _settle(kernel: Kernel, cell: Cell, delivery: Delivery, answer: BaseException, reason: str) -> None:
+    if not delivery.asked:
+        kernel.record(reason, delivery, answer)
+        return
+    cell.handled += 1
+    slot = delivery.slot
+    if slot is not None and slot.stage != ABANDONED:
+        slot.fail(answer)
+
+
+def _cancellation(cell: Cell, delivery: Delivery) -> BaseException:
+    label = type(delivery.message).__qualname__
+    if delivery.expired:
+        return AskTimeout(f"{cell.path} did not answer {label} before the deadline; the handler was cancelled, the outcome is unknown")
+    if cell.closed:
+        return ActorStopped(f"{cell.path} was stopped while it handled {label}; the outcome is unknown")
+    return AskCancelled(f"{cell.path} was cancelled while it handled {label}; the outcome is unknown")
+
+
+def _is_answer(delivery: Delivery, failure: BaseException) -> bool:
+    """Whether the error is an answer and no failure of this actor: declared, a refusal, or itself received as an answer."""
+    handler = delivery.handler
+    declared: tuple[type[BaseException], ...] = (Reject, AuthorityError, *(handler.raises if handler is not None else ()))
+    received = delivery.received or ()
+    if any(failure is one for one in received):
+        return True
+    return all(isinstance(leaf, declared) or any(leaf is one for one in received) for leaf in leaves(failure))
+
+
+def late_value(delivery: Delivery, value: Any) -> BaseException:
+    """The handler outlived its cancellation and returned after the deadline: its answer is late, and the asker gets this error."""
+    delivery.cell.kernel.late_reply(delivery, value, None)
+    return _cancellation(delivery.cell, delivery)
+
+
+def without_cancelled(error: BaseException) -> BaseException | None:
+    """The error without the parts that are trio's cancellation; None where nothing else is in it.
+
+    A Cancelled that crossed a reply slot would silently cancel the asker's nursery.
+    """
+    if isinstance(error, trio.Cancelled):
+        return None
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1]
+    return error
+
+
+async def run_special(kernel: Kernel, cell: Cell, delivery: Delivery) -> Any:
+    """Runs a turn of a handler that is neither a plain nor a simple async one: a stream, or one that runs in the actor's thread."""
+    handler = delivery.handler
+    assert handler is not None and cell.context is not None and cell.actor is not None
+    if handler.kind == GENERATOR:
+        return await pump(kernel, cell, delivery)
+    assert cell.extra is not None
+    host = cell.extra.host
+    run: Callable[..., Any] = cell.context.run
+    return await host.run(delivery, run, enter, delivery, handler.function, cell.actor, delivery.message)

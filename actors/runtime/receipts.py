@@ -1,0 +1,45 @@
+"""What a sender is told at once about a message that it sent."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+__all__ = ["ACCEPTED", "CLOSED", "DENIED", "DROPPED_NEWEST", "FULL", "HANDED_OVER", "STOPPED", "Receipt"]
+
+
+@final
+class Receipt:
+    """What became of a tell, as far as that can be known at once. True where the message was accepted.
+
+    Attributes:
+        accepted: The message waits in the target's mailbox. (It may still be dropped or refused later: then it is a dead letter.)
+        reason: None when accepted, else the dead letter's reason: "stopped", "mailbox_full", "dropped_newest", "denied", "system_closed". A message handed over
+            from another thread is accepted with the reason "handed_over": its place in the mailbox is decided a moment later.
+    """
+
+    __slots__ = ("accepted", "reason")
+
+    accepted: bool
+    reason: str | None
+
+    def __init__(self, accepted: bool, reason: str | None) -> None:
+        object.__setattr__(self, "accepted", accepted)
+        object.__setattr__(self, "reason", reason)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a receipt cannot be changed")
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    def __repr__(self) -> str:
+        return f"Receipt(accepted={self.accepted}, reason={self.reason!r})"
+
+
+ACCEPTED: Final = Receipt(True, None)
+HANDED_OVER: Final = Receipt(True, "handed_over")
+STOPPED: Final = Receipt(False, "stopped")
+FULL: Final = Receipt(False, "mailbox_full")
+DROPPED_NEWEST: Final = Receipt(False, "dropped_newest")
+DENIED: Final = Receipt(False, "denied")
+CLOSED: Final = Receipt(False, "system_closed")

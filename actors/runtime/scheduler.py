@@ -1,0 +1,276 @@
+"""The scheduler: one ready queue of cells with mail, and a small elastic pool of worker tasks that take cells from it.
+
+A worker drains a cell's control lane, then up to 64 messages of its mail, and puts the cell back at the tail if mail is left. Plain handlers never touch trio's
+scheduler. A worker that runs a handler which suspends is lost for that time; the invariant that keeps things going is
+
+    ready queue not empty  =>  a worker runs, or is already scheduled to run (`lookers` > 0)
+
+so every suspension hands over (see `stepping.drive`). As many worker tasks exist as actors are suspended in an await, and one more.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+from trio.lowlevel import cancel_shielded_checkpoint, current_task, enable_ki_protection, reschedule, wait_task_rescheduled
+
+from retinue.actors.runtime import outcomes
+from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
+from retinue.actors.runtime.asks import WITHDRAWN
+from retinue.actors.runtime.cell import DEAD, RUNNING, Cell
+from retinue.actors.runtime.current import Suspension
+from retinue.actors.runtime.handlers import ASYNC, DEF
+from retinue.actors.runtime.stepping import drive, enter, enter_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from retinue.actors.runtime.kernel import Kernel
+
+_log = logging.getLogger("retinue.runtime")
+
+__all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "worker"]
+
+TURN_MESSAGES: Final = 64
+"""Messages that one cell handles before others get their turn."""
+
+BREATH: Final = 0.001
+"""Seconds after which a busy worker lets trio look at timers and sockets."""
+
+IDLE_WORKERS: Final = 8
+"""Workers that are kept while there is nothing to do."""
+
+
+class Scheduler:
+    """The ready queue and its workers. The mutable heart of a kernel, which derives from it.
+
+    Attributes:
+        ready: Cells with something to do, in the order they will get a turn.
+        lookers: Workers that run or are scheduled to run, and will look at `ready`.
+        running: The cell whose code ran last, for the watchdog.
+        spare_boxes: Empty deques, kept for the next cell that needs one.
+        plain: Nothing on the way of a message needs more than the fast paths do (no loopback, no event ring, no seed, not closing).
+    """
+
+    ready: deque[Cell]
+
+    def __init__(self, seed: int | None) -> None:
+        self.ready = deque()
+        self.lookers = 0
+        self.workers = 0
+        self.parked: list[trio.lowlevel.Task] = []
+        self.running: Cell | None = None
+        self.spare_boxes: list[deque[Any]] = []
+        self.inline_suspended = 0
+        self.breath_at = 0.0
+        self.dice = None if seed is None else random.Random(seed)
+        self.quiet_waiters: list[trio.lowlevel.Task] = []
+        self.closing = False
+        self.plain = seed is None
+
+    # -- waking ------------------------------------------------------------------------------------------------------------------------------------
+
+    def push(self, cell: Cell) -> None:
+        """Puts a cell at the tail of the ready queue; its state is READY already."""
+        self.ready.append(cell)
+        cell.ready_at = perf_counter()
+        if not self.lookers:
+            self.wake()
+
+    def wake(self) -> None:
+        """Schedules a worker: a parked one, else a new one."""
+        self.lookers += 1
+        if self.parked:
+            reschedule(self.parked.pop())
+        else:
+            self.workers += 1
+            self.start_worker()
+
+    def start_worker(self) -> None:
+        raise NotImplementedError  # the kernel knows its nursery
+
+    def next_cell(self) -> Cell:
+        """The next cell that gets a turn: the head of the queue, or with a seed any of them."""
+        ready = self.ready
+        if self.dice is not None and len(ready) > 1:
+            index = self.dice.randrange(len(ready))
+            ready.rotate(-index)
+            cell = ready.popleft()
+            ready.rotate(index)
+            return cell
+        return ready.popleft()
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is ready and no handler runs or is suspended."""
+        return not self.ready and len(self.parked) == self.workers and not self.inline_suspended
+
+    def notice_quiet(self) -> None:
+        if self.quiet_waiters and self.is_quiet():
+            for task in self.quiet_waiters:
+                reschedule(task)
+            self.quiet_waiters.clear()
+
+    async def wait_quiet(self) -> None:
+        """Returns at a moment when nothing is ready, running or suspended in a handler."""
+        while not self.is_quiet():
+            task = current_task()
+            self.quiet_waiters.append(task)
+
+            def abort(_: Any, task: trio.lowlevel.Task = task) -> trio.lowlevel.Abort:
+                self.quiet_waiters.remove(task)
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await wait_task_rescheduled(abort)
+
+    async def breathe(self) -> None:
+        """Lets trio look at timers and sockets if 1 ms has passed since it last could."""
+        now = perf_counter()
+        if now - self.breath_at > BREATH:
+            await cancel_shielded_checkpoint()
+            self.breath_at = perf_counter()
+
+
+@enable_ki_protection
+async def worker(kernel: Kernel) -> None:
+    """One worker: serves until it is parked with enough others. Its cancel scope is replaced once it was used, whoever used it up."""
+    served = True
+    while served:
+        with trio.CancelScope() as scope:
+            served = await _serve(kernel, scope)
+    kernel.workers -= 1
+
+
+async def _park(kernel: Kernel) -> bool:
+    """Waits to be woken; False when there are enough idle workers already."""
+    kernel.lookers -= 1
+    if len(kernel.parked) >= IDLE_WORKERS:
+        return False
+    task = current_task()
+    kernel.parked.append(task)
+    kernel.notice_quiet()
+
+    def abort(_: Any) -> trio.lowlevel.Abort:
+        if task in kernel.parked:
+            kernel.parked.remove(task)
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    await wait_task_rescheduled(abort)
+    kernel.breath_at = perf_counter()
+    return True
+
+
+@enable_ki_protection
+async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
+    """Takes cells from the ready queue until the scope is used up (True) or the worker is no longer needed (False)."""
+    ready = kernel.ready
+    next_cell: Callable[[], Cell] = kernel.next_cell if kernel.dice is not None else ready.popleft
+    count = 0
+    while True:
+        if not ready:
+            if not await _park(kernel):
+                return False
+            continue
+        cell = next_cell()
+        if cell.state == DEAD:
+            continue
+        cell.state = RUNNING
+        left = TURN_MESSAGES
+        began = perf_counter()
+        cell.waited += began - cell.ready_at
+        while left:
+            left -= 1
+            if cell.control:
+                await _run_control(kernel, cell)
+                if cell.state == DEAD or cell.actor is None:
+                    break
+                continue
+            delivery = cell.head
+            if delivery is None or cell.extra is not None:
+                delivery = cell.take()
+                if delivery is None:
+                    break
+            else:
+                box = cell.box
+                cell.head = box.popleft() if box else None
+            handler = delivery.handler
+            slot = delivery.slot
+            if slot is not None:
+                if slot.stage == WITHDRAWN:
+                    cell.extra.withdrawn -= 1
+                    continue
+                slot.stage = ASK_RUNNING
+            cell.turn = delivery
+            kernel.running = cell
+            context = delivery.context
+            try:
+                if context is cell.gate_context and handler is cell.gate_handler:
+                    delivery.security = cell.gate_security
+                else:
+                    delivery.security = kernel.admit(cell, handler, context)
+                kind = handler.kind
+                if kind == DEF:
+                    value = cell.context.run(enter, delivery, handler.function, cell.actor, delivery.message)
+                elif kind == ASYNC:
+                    try:
+                        coroutine, trap = cell.context.run(enter_async, delivery, handler.function, cell.actor, delivery.message)
+                    except StopIteration as stop:
+                        value = stop.value
+                    else:
+                        delivery.suspension = Suspension(current_task(), scope)
+                        value = await drive(cell.context.run, coroutine, trap, kernel, delivery)
+                else:
+                    delivery.suspension = Suspension(current_task(), scope)
+                    value = await outcomes.run_special(kernel, cell, delivery)
+            except BaseException as error:
+                outcomes.conclude_error(kernel, cell, delivery, error)
+                del error
+            else:
+                slot = delivery.slot
+                if slot is None:
+                    cell.handled += 1
+                else:
+                    outcomes.conclude(kernel, cell, delivery, value)
+                value = None
+            count += 1
+            if scope.cancel_called:
+                break
+            if not count & 63:
+                now = perf_counter()
+                if now - kernel.breath_at > BREATH:
+                    await cancel_shielded_checkpoint()
+                    kernel.breath_at = perf_counter()
+        cell.worked += perf_counter() - began
+        cell.settle()
+        cell = delivery = handler = slot = context = coroutine = trap = None  # an idle worker must not keep the last message alive
+        if scope.cancel_called:
+            return True
+
+
+async def _run_control(kernel: Kernel, cell: Cell) -> None:
+    """Drains the control lane of a cell that this worker runs."""
+    control = cell.control
+    while control:
+        function, arguments = control.popleft()
+        coroutine = None
+        try:
+            coroutine = function(cell, *arguments)
+            if coroutine is not None:
+                try:
+                    trap = coroutine.send(None)
+                except StopIteration:
+                    continue
+                await drive(_step, coroutine, trap, kernel, None)
+        except Exception:  # what actors raise was dealt with inside; this would be ours
+            _log.exception("%s: %s failed; this is a fault of the runtime", cell.path, getattr(function, "__qualname__", function))
+        finally:
+            coroutine = None
+    cell.control = None
+
+
+def _step(function: Callable[[Any], Any], argument: Any) -> Any:
+    return function(argument)

@@ -1,0 +1,137 @@
+"""Stepping handlers by hand.
+
+A plain `def` handler is just called. An `async def` handler is stepped to its first real suspension: one that does not block costs no scheduler pass. A handler
+that suspends goes on in the task that stepped it, a worker's or (when the asker ran it itself) the asker's own.
+
+In the asker's own task the handler needs a cancel scope of its own, so that a deadline or the target's stop cancels the handler and not the asker. Entering one
+before every handler costs more than the ask, so it comes only at the first suspension. By then the handler may have opened scopes itself (`trio.sleep` does);
+ours is then slid in *around* them: it becomes the parent of the handler's outermost cancel status. That last part uses private attributes of trio. They
+stand in this module only; `supported()` looks for them, and without them async handlers go by a worker. `tests/actors/runtime/test_stepping.py` is the contract.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any
+
+import trio
+from trio.lowlevel import current_task, enable_ki_protection
+
+from retinue.actors.runtime.current import current_variable
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.scheduler import Kernel
+
+__all__ = ["call", "drive", "enclose", "enter", "enter_async", "resume", "supported"]
+
+_set = current_variable.set
+
+
+@enable_ki_protection
+def enter(delivery: Delivery, function: Callable[..., Any], actor: Any, message: Any) -> Any:
+    """Runs a plain handler as a turn; called through the cell's context."""
+    _set(delivery)
+    return function(actor, message)
+
+
+@enable_ki_protection
+def enter_async(delivery: Delivery, function: Callable[..., Any], actor: Any, message: Any) -> tuple[Coroutine[Any, Any, Any], Any]:
+    """Steps an async handler to its first suspension and returns the coroutine with what it yielded.
+
+    Raises StopIteration with the handler's value when it did not suspend at all.
+    """
+    _set(delivery)
+    coroutine = function(actor, message)
+    return coroutine, coroutine.send(None)
+
+
+@enable_ki_protection
+def call(delivery: Delivery, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Runs any function as a turn (constructors, hooks); called through the cell's context."""
+    _set(delivery)
+    return function(*arguments, **keywords)
+
+
+@types.coroutine
+@enable_ki_protection
+def resume(
+    run: Callable[..., Any], coroutine: Coroutine[Any, Any, Any], trap: Any, kernel: Kernel, delivery: Delivery | None
+) -> Generator[Any, Any, Any]:
+    """Carries a suspended handler on to its end inside the task that calls this, each step in the cell's context."""
+    cell = delivery.cell if delivery is not None else None
+    while True:
+        try:
+            sent = yield trap
+        except BaseException as error:
+            step, argument = coroutine.throw, error
+        else:
+            step, argument = coroutine.send, sent
+        if cell is not None:
+            kernel.running = cell
+        try:
+            trap = run(step, argument)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            del argument
+
+
+@types.coroutine
+@enable_ki_protection
+def drive(
+    run: Callable[..., Any], coroutine: Coroutine[Any, Any, Any], trap: Any, kernel: Kernel, delivery: Delivery | None
+) -> Generator[Any, Any, Any]:
+    """As `resume`, in a worker: while the handler is suspended, another worker looks after the ready queue."""
+    cell = delivery.cell if delivery is not None else None
+    while True:
+        kernel.lookers -= 1
+        if kernel.ready and not kernel.lookers:
+            kernel.wake()
+        try:
+            sent = yield trap
+        except BaseException as error:
+            step, argument = coroutine.throw, error
+        else:
+            step, argument = coroutine.send, sent
+        kernel.lookers += 1
+        if cell is not None:
+            kernel.running = cell
+        try:
+            trap = run(step, argument)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            del argument
+
+
+def supported() -> bool:
+    """Whether this trio has the private attributes that `enclose` needs. Call inside a trio task."""
+    task: Any = current_task()
+    status = getattr(task, "_cancel_status", None)
+    return (
+        status is not None
+        and hasattr(task, "_activate_cancel_status")
+        and isinstance(getattr(type(status), "parent", None), property)
+        and type(status).parent.fset is not None
+        and hasattr(trio.CancelScope(), "_cancel_status")
+    )
+
+
+def enclose(scope: trio.CancelScope, base: Any) -> None:
+    """Enters `scope` around everything that was opened in the current task since its cancel status was `base`."""
+    task: Any = current_task()
+    inner = task._cancel_status
+    if inner is base:
+        scope.__enter__()
+        return
+    outermost = inner
+    while outermost.parent is not base:
+        outermost = outermost.parent
+        if outermost is None:
+            raise RuntimeError("the handler left a cancel scope of its asker; scopes must be closed where they were opened")
+    task._activate_cancel_status(base)
+    scope.__enter__()
+    outermost.parent = task._cancel_status
+    task._activate_cancel_status(inner)

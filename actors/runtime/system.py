@@ -1,0 +1,290 @@
+"""`ActorSystem`: the public face of one running system."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from threading import get_ident
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import sniffio
+import trio
+
+from retinue.actors.runtime import stepping
+from retinue.actors.runtime.cell import DEAD
+from retinue.actors.runtime.current import Roots, current_variable
+from retinue.actors.runtime.errors import SystemClosed, WrongEventLoop, WrongThread
+from retinue.actors.runtime.events import Event
+from retinue.actors.runtime.kernel import ASK_TIMEOUT, STOP_GRACE, Kernel
+from retinue.actors.runtime.names import Names, check_name
+from retinue.actors.runtime.ref import Ref, check_timeout
+from retinue.actors.runtime.running import interrupts
+from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of
+from retinue.actors.runtime.watch import Watch
+from retinue.actors.runtime.watchdog import Watchdog
+from retinue.security.authority import Authority
+from retinue.security.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.actor import Actor
+    from retinue.actors.runtime.supervision import Supervision
+    from retinue.mailbox.letters import DeadLetters
+    from retinue.mailbox.queues import Mailbox
+
+__all__ = ["ActorSystem"]
+
+A = TypeVar("A", bound="Actor")
+
+
+class ActorSystem:
+    """A system of actors on trio: `async with ActorSystem("shop") as system: …`.
+
+    The task that enters it, and its children, hold it: they act under its root context. At the end of the block the intake closes, the actors drain for `grace`
+    seconds, what still runs is cancelled, every open ask is resolved, and children stop before their parents. An error in the block leaves it as it is.
+
+    Args:
+        name: The system's name, for paths in texts and for logs.
+        data_dir: Where durable parts keep their files; None keeps everything in memory.
+        permissions: What the root context permits (patterns and restrictions); None: everything.
+        strict: Refuse to spawn actors with handlers that have no `requires`.
+        seed: Makes the order in which ready actors get their turns pseudo-random, reproducibly; for tests.
+        ask_timeout: Seconds that an ask waits when neither the call nor the message class says otherwise. Default 30.
+        grace: Seconds that a stop leaves to the message in progress. Default 5.
+        loopback: Encode every message and answer to bytes and decode them again on the way, as between processes; for tests.
+        events: How many events the ring keeps (`events()`); 0, the default, is off and free.
+        block_warning: Seconds after which a handler that blocks the loop is reported with its stack; default 0.25, `math.inf` for never.
+    """
+
+    def __init__(
+        self,
+        name: str = "main",
+        *,
+        data_dir: str | Path | None = None,
+        permissions: Iterable[Any] | None = None,
+        strict: bool = False,
+        seed: int | None = None,
+        ask_timeout: float = ASK_TIMEOUT,
+        grace: float = STOP_GRACE,
+        loopback: bool = False,
+        events: int = 0,
+        block_warning: float = 0.25,
+    ) -> None:
+        check_name(name)
+        for what, value in (("ask_timeout", ask_timeout), ("grace", grace), ("block_warning", block_warning)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0 or (what != "grace" and value == 0):
+                raise DefinitionError(f"ActorSystem({what}={value!r}): give seconds, more than 0")
+        if grace == math.inf:
+            raise DefinitionError("ActorSystem(grace=inf): a stop must end; give seconds")
+        if isinstance(events, bool) or not isinstance(events, int) or events < 0:
+            raise DefinitionError(f"ActorSystem(events={events!r}): give how many events to keep, 0 for none")
+        self.data_dir = None if data_dir is None else Path(data_dir)
+        self.authority = Authority(permissions)
+        self._kernel = Kernel(
+            name, self.authority, strict=strict, seed=seed, ask_timeout=ask_timeout, grace=grace, loopback=loopback, events=events
+        )
+        self.authority.guard = self._kernel.guard
+        self._watchdog = Watchdog(self._kernel, block_warning) if block_warning != math.inf else None
+        self._entered = False
+        self._mark: contextvars.Token[Any] | None = None
+        self._body: trio.CancelScope | None = None
+        self._over: trio.Event | None = None
+        self._hard: trio.CancelScope | None = None
+
+    @property
+    def name(self) -> str:
+        """The system's name."""
+        return self._kernel.name
+
+    def __repr__(self) -> str:
+        return f"<ActorSystem {self.name!r}>"
+
+    # -- entering and leaving ------------------------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        _check_loop()
+        if self._entered:
+            raise SystemClosed(f"the system {self.name!r} was entered before; a system runs once, make another")
+        self._entered = True
+        kernel = self._kernel
+        kernel.thread = get_ident()
+        kernel.inline_async = stepping.supported()
+        template = contextvars.copy_context()
+        template.run(current_variable.set, None)
+        kernel.roots = Roots(kernel, current_variable.get())
+        started, self._over = trio.Event(), trio.Event()
+        self._body = trio.CancelScope()
+        kernel.on_fatal = self._body.cancel
+        trio.lowlevel.spawn_system_task(self._run, started, template, name=f"retinue system {self.name}", context=template.copy())
+        await started.wait()
+        self._mark = current_variable.set(kernel.roots)
+        kernel.portal.open(trio.lowlevel.current_trio_token())
+        if self._watchdog is not None:
+            self._watchdog.start()
+        interrupts().add(self)
+        self._body.__enter__()
+        return self
+
+    async def _run(self, started: trio.Event, template: contextvars.Context) -> None:
+        """The system's own tasks. They live in a system task, so that a cancelled body still gets an orderly stop."""
+        kernel = self._kernel
+        assert self._over is not None
+        try:
+            async with trio.open_nursery() as nursery:
+                kernel.begin(nursery, template)
+                started.set()
+                await trio.sleep_forever()
+        except BaseException as error:  # nothing may leave a system task: it would end the whole trio run
+            kernel.fatal = kernel.fatal or (None if isinstance(error, trio.Cancelled) else error)
+            if isinstance(error, trio.Cancelled):
+                raise
+        finally:
+            kernel.nursery = None
+            started.set()
+            self._over.set()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
+        assert self._body is not None and self._mark is not None
+        swallowed = bool(self._body.__exit__(kind, error, traceback))
+        interrupts().discard(self)
+        try:
+            await self.stop(grace=None if error is None or swallowed else min(self._kernel.grace, 1.0) if isinstance(error, trio.Cancelled) else None)
+        finally:
+            current_variable.reset(self._mark)
+        if self._kernel.fatal is not None:
+            raise self._kernel.fatal
+        return swallowed
+
+    def interrupt(self, *, hard: bool) -> None:
+        """Ctrl-C: the first time the block is cancelled and the system stops in good order, the second time at once."""
+        if self._body is not None:
+            self._body.cancel()
+        if hard and self._hard is not None:
+            self._hard.cancel()
+
+    async def stop(self, *, grace: float | None = None) -> None:
+        """Stops the system; the end of its block does it too. Asked for again it waits for the same end.
+
+        Args:
+            grace: Seconds that the actors have to drain their mailboxes; then what runs is cancelled. Default: the system's (5 s).
+        """
+        kernel = self._kernel
+        if grace is not None:
+            check_timeout(grace)
+        if kernel.acting() is not None:
+            raise WrongThread("an actor cannot stop the system it runs in; stop itself (ctx.stop()), or tell whoever holds the system")
+        if self._over is None or self._over.is_set():
+            return
+        with trio.CancelScope(shield=True):
+            with trio.CancelScope() as hard:
+                self._hard = hard
+                await kernel.shut_down(kernel.grace if grace is None else grace)
+            if kernel.user.state != DEAD:
+                kernel.closing = True
+                await kernel.shut_down(0.0)
+            kernel.portal.close()
+            if self._watchdog is not None:
+                self._watchdog.stop()
+            if kernel.nursery is not None:
+                kernel.nursery.cancel_scope.cancel()
+            await self._over.wait()
+
+    # -- actors --------------------------------------------------------------------------------------------------------------------------------------
+
+    async def spawn(
+        self,
+        cls: type[A],
+        *arguments: Any,
+        name: str | None = None,
+        grant: Sequence[Any] | None = None,
+        mailbox: Mailbox | None = None,
+        supervision: Supervision | None = None,
+        **keywords: Any,
+    ) -> Ref[A]:
+        """Makes an actor under `/user` and returns once it has started.
+
+        Args:
+            cls: The actor's class; `arguments` and `keywords` go to its constructor, at each restart again. (They are not checked statically.)
+            name: Its name, unique among the living; default: its class's name and a number.
+            grant: Operations it may ever take part in (patterns and restrictions), whoever asks; default: all that the spawner may. `[]` is none.
+            mailbox: Default: bounded, 1,024 messages, "reject".
+            supervision: Default: restarted when it fails, with back-off.
+
+        Raises:
+            DefinitionError: It is no actor class, or an option is wrong.
+            NameTaken: A living actor has that name.
+            SystemClosed: The system is closing.
+            Exception: What the constructor or `on_start` raised; nothing is left of the actor then.
+        """
+        kernel = self._kernel
+        if kernel.thread != get_ident():
+            self._check_running()
+        return await kernel.spawn(kernel.user, cls, arguments, keywords, name, grant, mailbox, supervision)
+
+    async def watch(self, ref: Ref[Any]) -> Watch:
+        """Watches an actor: `(await watch.wait())` is its `Terminated`, at once if it is gone already."""
+        self._check_running()
+        return self._kernel.watch(_own(ref, self._kernel))
+
+    # -- looking in ----------------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def registry(self) -> Names:
+        """Names and paths of living actors."""
+        return self._kernel.names
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Messages that were not handled, with the reasons."""
+        return self._kernel.letters
+
+    def statistics(self) -> SystemStatistics:
+        """The system's counts at this moment."""
+        return statistics_of(self._kernel)
+
+    def actors(self) -> list[ActorStatistics]:
+        """The counts of each living actor, parents before children."""
+        return [actor_statistics(cell) for cell in self._kernel.cells()[1:]]
+
+    def events(self, path: str | None = None) -> list[Event]:
+        """The last events, oldest first; empty unless the system was made with `events=`."""
+        return self._kernel.ring.events(path) if self._kernel.ring is not None else []
+
+    async def wait_quiet(self, *, timeout: float = 30.0) -> None:
+        """Waits until no message is ready, being handled or suspended in a handler. Raises trio.TooSlowError after `timeout` seconds.
+
+        A streaming or otherwise suspended handler keeps the system from being quiet; resident loops and owned tasks do not.
+        """
+        self._check_running()
+        with trio.fail_after(timeout):
+            await self._kernel.wait_quiet()
+
+    def _check_running(self) -> None:
+        if self._over is None:
+            raise SystemClosed(f"the system {self.name!r} has not started: use it inside `async with ActorSystem(…) as system`")
+        if self._kernel.thread != get_ident():
+            raise WrongThread(f"the system {self.name!r} runs in another thread; use retinue.sync or retinue.aio there")
+
+
+def _own(ref: object, kernel: Kernel) -> Any:
+    if not isinstance(ref, Ref):
+        raise DefinitionError(f"a ref is wanted, not {ref!r}")
+    if ref._cell.kernel is not kernel:
+        raise DefinitionError(f"{ref!r} belongs to another system")
+    return ref._cell
+
+
+def _check_loop() -> None:
+    try:
+        library = sniffio.current_async_library()
+    except sniffio.AsyncLibraryNotFoundError:
+        library = "no event loop"
+    if library != "trio":
+        raise WrongEventLoop(
+            f"retinue.ActorSystem runs on trio, and this is {library}. Under asyncio (FastAPI, notebooks) use `from retinue.aio import ActorSystem`; "
+            "in a plain script use `from retinue.sync import ActorSystem`, or trio.run(main)"
+        )
+
+

@@ -1,0 +1,74 @@
+"""Tasks that an actor owns: its resident loop, what it started with `ctx.start_soon`, and what it pipes to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from retinue.actors.runtime import lifecycle
+from retinue.actors.runtime.current import Delivery, current_variable, make_delivery
+from retinue.actors.runtime.outcomes import without_cancelled
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
+    from retinue.security.context import SecurityContext
+
+__all__ = ["OwnedTask", "start_owned"]
+
+
+class OwnedTask:
+    """A background task of an actor. It acts under the authority of the message that created it, and ends with the actor, at its restart too.
+
+    Attributes:
+        name: For texts.
+        done: Whether it has ended.
+    """
+
+    __slots__ = ("_cell", "_finished", "_scope", "done", "name")
+
+    def __init__(self, cell: Cell, name: str) -> None:
+        self._cell = cell
+        self._scope = trio.CancelScope()
+        self._finished = trio.Event()
+        self.name = name
+        self.done = False
+
+    def cancel(self) -> None:
+        """Cancels the task."""
+        self._scope.cancel()
+
+    async def wait(self) -> None:
+        """Waits until the task has ended, however."""
+        await self._finished.wait()
+
+    async def run(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+        cell = self._cell
+        failure: BaseException | None = None
+        try:
+            with self._scope:
+                try:
+                    await function(*arguments)
+                except BaseException as error:
+                    failure = without_cancelled(error)
+                    if failure is None or isinstance(error, GeneratorExit):
+                        raise
+        finally:
+            self.done = True
+            self._finished.set()
+            if cell.extra is not None:
+                cell.extra.tasks.discard(self)
+        if failure is not None:
+            lifecycle.fail_task(cell, self.name, failure)
+
+
+def start_owned(cell: Cell, security: SecurityContext, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], name: str) -> OwnedTask:
+    """Starts a task that the cell owns, under `security` and without a deadline."""
+    task = OwnedTask(cell, name)
+    cell.extras().tasks.add(task)
+    turn: Delivery = make_delivery(cell, None, None, security, cell)
+    context = cell.kernel.context_of(cell).copy()
+    context.run(current_variable.set, turn)
+    cell.kernel.start_task(context, task.run, function, arguments, name=f"{cell.path}: {name}")
+    return task

@@ -1,0 +1,105 @@
+"""Watching: exactly one `Terminated` for each watch, also for an actor that is gone already."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from retinue.mailbox.messages import Message, message
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
+    from retinue.actors.runtime.ref import Ref
+
+__all__ = ["StopReason", "Terminated", "Watch"]
+
+
+class StopReason(enum.StrEnum):
+    """Why an actor stops: what `on_stop` gets and `Terminated.reason` says."""
+
+    STOPPED = "stopped"
+    """It was asked to, by itself, its parent or the system's holder."""
+    FAILED = "failed"
+    """It failed and its supervision does not restart it."""
+    START_FAILED = "start_failed"
+    """Its constructor or `on_start` raised."""
+    SYSTEM = "system_closed"
+    """The system closed."""
+    RESTART = "restart"
+    """It is being restarted (`on_stop` only: a restart is no termination)."""
+
+
+@message
+class Terminated(Message):
+    """An actor has ended. An actor that watches another and has a handler for this gets it as a message, before its ordinary mail.
+
+    Attributes:
+        ref: The actor that ended.
+        reason: Why.
+        error: The error that it failed with, if it did.
+    """
+
+    ref: Ref[Any]
+    reason: StopReason
+    error: BaseException | None = None
+
+
+class Watch:
+    """A watch on one actor. `await watch.wait()` returns its `Terminated`, however often it is called, at once if the actor is gone."""
+
+    __slots__ = ("_result", "_watcher", "_waiting", "ref")
+
+    def __init__(self, ref: Ref[Any], watcher: Cell | None = None) -> None:
+        self.ref = ref
+        self._watcher = watcher
+        self._result: Terminated | None = None
+        self._waiting: set[trio.lowlevel.Task] = set()
+
+    @property
+    def terminated(self) -> Terminated | None:
+        """What `wait` would return, or None while the actor lives."""
+        return self._result
+
+    async def wait(self) -> Terminated:
+        """Waits, without a limit of its own, until the actor has ended."""
+        if self._result is None:
+            task = trio.lowlevel.current_task()
+            self._waiting.add(task)
+
+            def abort(_: Any) -> trio.lowlevel.Abort:
+                self._waiting.discard(task)
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(abort)
+        assert self._result is not None
+        return self._result
+
+    def close(self) -> None:
+        """Watches no longer. Who waits on this watch goes on waiting only if the actor has ended."""
+        extra = self.ref._cell.extra
+        if extra is not None and self in extra.watchers:
+            extra.watchers.remove(self)
+
+    def __await__(self) -> Generator[Any, None, Watch]:
+        """`await ctx.watch(ref)` is `ctx.watch(ref)`, as `await system.watch(ref)` returns the watch."""
+        return self
+        yield
+
+    def deliver(self, terminated: Terminated) -> None:
+        """The actor has ended (called once, by the runtime)."""
+        self._result = terminated
+        for task in self._waiting:
+            trio.lowlevel.reschedule(task)
+        self._waiting.clear()
+        if self._watcher is not None:
+            self._watcher.kernel.notify(self._watcher, terminated)
+
+
+def terminated_of(cell: Cell) -> Terminated:
+    """The `Terminated` of an actor that has ended."""
+    extra = cell.extra
+    reason = extra.reason if extra is not None and extra.reason is not None else StopReason.STOPPED
+    return Terminated(cell.ref, reason, extra.cause if extra is not None and reason in (StopReason.FAILED, StopReason.START_FAILED) else None)

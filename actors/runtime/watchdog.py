@@ -1,0 +1,98 @@
+"""The watchdog: names the actor and prints the stack when a handler blocks the loop."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from retinue.actors.runtime import stepping
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.kernel import Kernel
+
+__all__ = ["Watchdog"]
+
+_log = logging.getLogger("retinue.watchdog")
+
+_TURN_CODES = frozenset(function.__code__ for function in (stepping.enter, stepping.enter_async, stepping.call))
+
+
+class Watchdog:
+    """A daemon thread that samples the loop's thread and costs the loop nothing.
+
+    A handler blocks when the same turn is on top of the same actor, in the same frame, for longer than the limit. It is reported once for each such turn.
+    """
+
+    def __init__(self, kernel: Kernel, limit: float) -> None:
+        self._kernel = kernel
+        self._limit = limit
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.reports = 0
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._watch, name=f"retinue watchdog of {self._kernel.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=1.0)
+
+    def _watch(self) -> None:
+        kernel = self._kernel
+        step = min(self._limit / 2.5, 0.1)
+        seen: tuple[object, ...] | None = None
+        held = 0.0
+        reported = False
+        while not self._stop.wait(step):
+            now = self._fingerprint()
+            if now is None or now != seen:
+                seen, held, reported = now, 0.0, False
+                continue
+            held += step
+            if held >= self._limit and not reported:
+                reported = True
+                self.reports += 1
+                self._report(held)
+        del kernel
+
+    def _fingerprint(self) -> tuple[object, ...] | None:
+        """What runs in the loop's thread, if it is a handler: changes as soon as that handler ends or suspends."""
+        kernel = self._kernel
+        frame = sys._getframe() if kernel.thread == 0 else sys._current_frames().get(kernel.thread)
+        found = _turn_frame(frame)
+        if found is None:
+            return None
+        cell = kernel.running
+        return (id(found), id(cell), cell.handled if cell is not None else 0, kernel.sent)
+
+    def _report(self, held: float) -> None:
+        kernel = self._kernel
+        cell, frame = kernel.running, sys._current_frames().get(kernel.thread)
+        if cell is None or frame is None:
+            return
+        turn = cell.turn
+        label = type(turn.message).__qualname__ if turn is not None and turn.message is not None else "a hook"
+        _log.warning(
+            "%s has blocked the loop for more than %.2f s while handling %s; nothing else runs. Await instead, or make it a blocking actor "
+            "(class …(Actor, blocking=True)). It is here:\n%s",
+            cell.path,
+            held,
+            label,
+            "".join(traceback.format_stack(frame)[-12:]),
+        )
+
+
+def _turn_frame(frame: FrameType | None) -> FrameType | None:
+    """The frame of the handler's turn, if the stack runs through one."""
+    while frame is not None:
+        code = frame.f_code
+        if code in _TURN_CODES or (code.co_filename == stepping.__file__ and code.co_name in ("resume", "drive")):
+            return frame
+        frame = frame.f_back
+    return None
