@@ -188,7 +188,7 @@ class Cell:
             self.kernel.push(self)
             return ACCEPTED
         if self.closed or self.state == DEAD:
-            return STOPPED if not self.kernel.closed else CLOSED
+            return STOPPED if not self.kernel.closing else CLOSED
         if self.queue is not None:
             return self._enqueue_special(delivery)
         if self.head is None:

@@ -307,16 +307,15 @@ async def _end_dependents(cell: Cell, reason: StopReason, grace: float) -> None:
     """Stops the children, last born first, and then the tasks that the actor owns."""
     child_reason = StopReason.SYSTEM if reason is StopReason.SYSTEM else StopReason.STOPPED
     while cell.children:
-        name = next(reversed(cell.children))
-        child = cell.children[name]
-        watch = None
-        if child.state not in (IDLE, WAITING) or child.children or child.spec.has_stop or child.extra is not None:
-            watch = cell.kernel.watch(child)
-            request_stop(child, child_reason, None, grace)
-            await watch.wait()
-        else:
-            child.closed = True
-            finish(child, child_reason)
+        # A snapshot: popping a dict from its end one by one scans the holes that were left, which is quadratic.
+        for child in reversed(list(cell.children.values())):
+            if child.state in (IDLE, WAITING) and not child.children and not child.spec.has_stop and child.extra is None:
+                child.closed = True
+                finish(child, child_reason)
+            elif child.state != DEAD:
+                watch = cell.kernel.watch(child)
+                request_stop(child, child_reason, None, grace)
+                await watch.wait()
     extra = cell.extra
     if extra is not None and extra.tasks:
         for task in list(extra.tasks):

@@ -126,7 +126,7 @@ _HOMES = {
     "deny": "retinue.security.permissions",
     "handler": "retinue.actors.runtime.actor",
     "message": "retinue.mailbox.messages",
-    "run": "retinue.actors.runtime.system",
+    "run": "retinue.actors.runtime.running",
 }
 
 
