@@ -2,6 +2,7 @@ import copy
 import gc
 import pickle
 import threading
+import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -299,22 +300,50 @@ def test_the_intern_table_forgets_sets_that_nobody_holds():
     assert authority.permission_set(["kept"]) is kept
 
 
-def test_threads_that_intern_the_same_permissions_get_one_object():
+class Rivalry(weakref.WeakValueDictionary):
+    """A table in which a rival thread interns the same layers at the worst moment: `between` a look and the store that follows it."""
+
+    def __init__(self, table, between):
+        super().__init__(table._sets)
+        self.table, self.between, self.found = table, between, []
+
+    def rival(self, layers):
+        self.between = ""
+        thread = threading.Thread(target=lambda: self.found.append(self.table.intern(layers)), daemon=True)
+        thread.start()
+        # Where the lock is held the rival cannot finish now; it does so after us.
+        thread.join(timeout=0.2)
+        return thread
+
+    def get(self, key, default=None):
+        found = super().get(key, default)
+        if self.between == "the first look and the lock":
+            self.rival(key).join(timeout=30)
+        return found
+
+    def setdefault(self, key, default=None):
+        found = super().get(key)
+        if self.between == "the second look and the store":
+            self.waiting = self.rival(key)
+        if found is None:
+            self[key] = found = default
+        return found
+
+
+def test_a_rival_thread_between_the_first_look_and_the_lock_gets_the_same_object():
     authority = Authority()
-    threads, rounds = 8, 200
-    barrier = threading.Barrier(threads)
-    found = [[None] * rounds for _ in range(threads)]
+    table = authority._table
+    table._sets = rivalry = Rivalry(table, "the first look and the lock")
+    mine = authority.permission_set(["fs.read"])
+    assert rivalry.found == [mine]
+    assert authority.permission_set(["fs.read"]) is mine
 
-    def work(mine):
-        for number in range(rounds):
-            barrier.wait(timeout=30)
-            mine[number] = authority.permission_set([f"op.n{number}"])
 
-    workers = [threading.Thread(target=work, args=(mine,), daemon=True) for mine in found]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(timeout=60)
-    for column in zip(*found, strict=True):
-        assert column[0] is not None
-        assert len(set(map(id, column))) == 1
+def test_a_rival_thread_between_the_second_look_and_the_store_gets_the_same_object():
+    authority = Authority()
+    table = authority._table
+    table._sets = rivalry = Rivalry(table, "the second look and the store")
+    mine = authority.permission_set(["fs.read"])
+    rivalry.waiting.join(timeout=30)
+    assert rivalry.found == [mine]
+    assert authority.permission_set(["fs.read"]) is mine
