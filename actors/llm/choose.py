@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
@@ -18,6 +18,11 @@ from retinue.actors.llm.messages import Complete
 from retinue.actors.llm.scripted import Line
 from retinue.actors.llm.secret import Key
 from retinue.actors.llm.weights import SMOLLM2, find_weights, models_folder
+
+if TYPE_CHECKING:
+    from retinue.actors.llm.deployment import Deployment
+    from retinue.actors.runtime.ref import Ref
+    from retinue.actors.runtime.system import ActorSystem
 
 __all__ = ["OPENAI", "UNSCRIPTED", "Choice", "Kind", "from_env"]
 
@@ -39,6 +44,9 @@ class Choice:
         model: The model's name.
         address: The endpoint's address; None for the others.
         weights: The embedded model's weights; None where they have to be fetched first, and for the others.
+        script: What the scripted model says.
+        seconds: How long each scripted answer takes; default 0.
+        api_key: The endpoint's key; not shown.
     """
 
     kind: Kind
@@ -46,7 +54,18 @@ class Choice:
     address: str | None = None
     weights: Path | None = None
     script: str | Callable[[Complete], str] | tuple[Line, ...] = attrs.field(default=UNSCRIPTED, repr=False)
+    seconds: float = 0.0
     api_key: str | None = attrs.field(default=None, repr=False)
+
+    async def spawn(self, system: ActorSystem, *, name: str = "model") -> Ref[Deployment]:
+        """Make the chosen model an actor of the system. Raises ModelNotInstalled where its weights have to be fetched first."""
+        from retinue.actors.llm.deployment import Local, OpenAICompatible, Scripted
+
+        if self.kind == "endpoint":
+            return await system.spawn(OpenAICompatible, model=self.model, base_url=self.address, api_key=self.api_key, name=name)
+        if self.kind == "local":
+            return await system.spawn(Local, weights=self.weights, name=name)
+        return await system.spawn(Scripted, self.script, seconds=self.seconds, name=name)
 
     def __str__(self) -> str:
         if self.kind == "endpoint":

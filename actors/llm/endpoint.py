@@ -137,7 +137,10 @@ class Endpoint:
             ) from None
         except httpx.DecodingError as error:
             raise BadReply(f"{where} answered with bytes that cannot be decompressed ({self._reason(error)})") from None
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        except BadReply:
+            raise
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, RuntimeError, ValueError) as error:
+            # The last three are what the layers below httpx let through: closed sockets, certificates, host names.
             raise ModelUnreachable(f"the connection to {where} broke ({self._reason(error)}): try again") from None
 
     def _reason(self, error: Exception) -> str:

@@ -1,0 +1,57 @@
+"""Language models as actors.
+
+    model = await system.spawn(llm.Scripted, ["Hello!"], name="model")
+    answer = await model.ask(llm.Complete.of("Say hello.", system="Be kind.", max_tokens=20))
+    print(answer.text)
+
+`OpenAICompatible` talks to an endpoint, `Local` is a small real model inside this process (the extra `local`), `Scripted` says what it was
+told to say. `from_env` chooses between them. What goes wrong with a model is a `ModelError`.
+"""
+
+from __future__ import annotations
+
+from retinue.actors.llm.choose import Choice, from_env
+from retinue.actors.llm.deployment import Deployment, Local, OpenAICompatible, Scripted
+from retinue.actors.llm.endpoint import Endpoint, Timeouts
+from retinue.actors.llm.errors import (
+    BadEndpoint,
+    BadReply,
+    KeyRefused,
+    ModelError,
+    ModelFailed,
+    ModelNotInstalled,
+    ModelRefused,
+    ModelTimeout,
+    ModelUnreachable,
+    RateLimited,
+    ScriptEnded,
+    WeightsError,
+)
+from retinue.actors.llm.messages import ChatMessage, Complete, Completion, Role
+
+__all__ = [
+    "BadEndpoint",
+    "BadReply",
+    "ChatMessage",
+    "Choice",
+    "Complete",
+    "Completion",
+    "Deployment",
+    "Endpoint",
+    "KeyRefused",
+    "Local",
+    "ModelError",
+    "ModelFailed",
+    "ModelNotInstalled",
+    "ModelRefused",
+    "ModelTimeout",
+    "ModelUnreachable",
+    "OpenAICompatible",
+    "RateLimited",
+    "Role",
+    "ScriptEnded",
+    "Scripted",
+    "Timeouts",
+    "WeightsError",
+    "from_env",
+]
