@@ -14,18 +14,20 @@ __all__ = ["Envelope", "Postmark"]
 
 
 class Postmark:
-    """The rarer things that may travel with a message; most envelopes carry none.
+    """The rarer things that may travel with a message or belong to it; most envelopes carry none.
 
     Attributes:
         approvals: Approval tokens given by the sender, unredeemed.
         trace: A W3C `traceparent`, passed on unchanged to whatever the receiver sends.
+        deadline: When the answer must be there, in the clock's seconds; None until somebody had to know.
     """
 
-    __slots__ = ("approvals", "trace")
+    __slots__ = ("approvals", "deadline", "trace")
 
     def __init__(self, approvals: tuple[Any, ...] = (), trace: str | None = None) -> None:
         self.approvals = approvals
         self.trace = trace
+        self.deadline: float | None = None
 
 
 class Envelope:
@@ -34,21 +36,18 @@ class Envelope:
     Attributes:
         message: The message itself, immutable.
         context: The security context under which it was sent.
-        origin: The sender (the runtime's cell), or None when it was sent from outside any actor.
-        slot: Where the answer goes, or None for a tell.
-        asker: The turn that waits for the answer, or None: following `asker` from envelope to envelope gives the ask chain.
+        source: Who sent it: the turn that waits for the answer (following `source` from turn to turn gives the ask chain), the sender's cell where
+            nobody waits, or None from outside any actor.
+        slot: Where the answer goes, or None.
         timeout: Seconds that the asker gave, None for the message class's or the system's default.
-        deadline: When the answer must be there, in the clock's seconds; None until somebody had to know.
         postmark: The rarer things, or None.
     """
 
-    __slots__ = ("asker", "context", "deadline", "message", "origin", "postmark", "slot", "timeout")
+    __slots__ = ("context", "message", "postmark", "slot", "source", "timeout")
 
     message: Any
     context: SecurityContext
-    origin: Any
+    source: Any
     slot: Any
-    asker: Any
     timeout: float | None
-    deadline: float | None
     postmark: Postmark | None

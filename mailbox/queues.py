@@ -100,7 +100,7 @@ class ConflatingQueue(Generic[Q]):
 _UNIQUE = object()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Mailbox:
     """A description of a mailbox; make one with `bounded`, `unbounded`, `priority` or `conflate`.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from retinue.actors.runtime.errors import ActorStopped, AskTimeout
+from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import MailboxFull
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ def deadline_of(delivery: Delivery) -> float:
 
     Found at the first suspension: what never suspends never reads the clock.
     """
-    deadline = delivery.deadline
+    postmark = delivery.postmark
+    if postmark is None:
+        postmark = delivery.postmark = Postmark()
+    deadline = postmark.deadline
     if deadline is None:
         handler, asker = delivery.handler, delivery.asker
         timeout = delivery.timeout
@@ -40,7 +44,7 @@ def deadline_of(delivery: Delivery) -> float:
         deadline = trio.current_time() + timeout
         if asker is not None:
             deadline = min(deadline, deadline_of(asker))
-        delivery.deadline = deadline
+        postmark.deadline = deadline
     return deadline
 
 
@@ -154,7 +158,8 @@ class AskSlot:
         if stage == RUNNING:
             self.stage = ABANDONED
             if cell.turn is delivery:
-                delivery.expired = reason == "expired"
+                if delivery.suspension is not None:
+                    delivery.suspension.expired = reason == "expired"
                 self.kernel.cancel_turn(delivery)
             return
         self.stage = WITHDRAWN
@@ -199,7 +204,6 @@ class DetachedSlot(AskSlot):
         if self.stage < DONE:
             self.disarm()
             self.stage = ABANDONED
-            self.delivery.slot = None
 
 
 class TakenSlot:

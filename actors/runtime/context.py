@@ -154,9 +154,8 @@ class ActorContext:
             return
         delivery = prepare(ref._cell, message, context, (), turn.timeout, asked=True)
         slot = self._take_slot(turn)
-        delivery.asker = turn.asker
-        delivery.origin = turn.origin
-        delivery.deadline = turn.deadline
+        delivery.source = turn.source
+        delivery.postmark = turn.postmark
         delivery.slot = slot
         if turn.asker is not None:
             drop_wait(turn.asker, turn)
@@ -257,7 +256,7 @@ class ActorContext:
         if len(extra.stash) >= self._cell.spec.mailbox.capacity:
             raise MailboxFull(f"{self._cell.path} has stashed {len(extra.stash)} messages, as many as its mailbox holds; unstash, or refuse what comes")
         again = make_delivery(self._cell, turn.handler, turn.message, turn.context, turn.origin, turn.asker, turn.timeout)
-        again.asked, again.deadline, again.postmark = turn.asked, turn.deadline, turn.postmark
+        again.postmark = turn.postmark
         if turn.asked:
             slot = self._take_slot(turn)
             again.slot, slot.delivery, slot.stage = slot, again, QUEUED

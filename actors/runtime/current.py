@@ -28,18 +28,22 @@ __all__ = ["Current", "Delivery", "Roots", "Suspension", "current", "current_var
 
 
 class Suspension:
-    """Where a suspended handler waits.
+    """Where a turn waits that has suspended, or runs in a thread of its own.
 
     Attributes:
         task: The trio task that runs the handler (a worker's, or the asker's own).
         scope: The cancel scope around the handler, which nobody else shares.
+        thread: The id of the thread that runs the handler, for a blocking actor; else 0.
+        expired: The deadline passed while it waited, so its answer comes late.
     """
 
-    __slots__ = ("scope", "task")
+    __slots__ = ("expired", "scope", "task", "thread")
 
     def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope) -> None:
         self.task = task
         self.scope = scope
+        self.thread = 0
+        self.expired = False
 
 
 class Delivery(Envelope):
@@ -49,27 +53,48 @@ class Delivery(Envelope):
         cell: The receiver.
         handler: The receiver's handler for the message's type; None for turns without a message (start, stop, background tasks).
         security: The effective context: the message's, narrowed by the receiver's grant. Set when the turn begins.
+        depth: How many handlers run inside each other in one task, for a request that its asker's task handles itself; else 0.
         waits: What the turn waits for: a delivery, a set of deliveries (asks raced inside one turn), or None.
         suspension: Where the handler waits, once it has suspended.
         received: Exceptions that the turn got as answers; letting one through is no failure of this actor.
-        depth: How many handlers run inside each other in one task at this point.
-        thread: The thread that runs the turn where it is not the system's own (blocking actors), else 0.
-        asked: Somebody waits for the answer (or waited, when the request was taken up).
-        expired: The deadline passed while the handler ran, so its answer comes late.
     """
 
-    __slots__ = ("asked", "cell", "depth", "expired", "handler", "received", "security", "suspension", "thread", "waits")
+    __slots__ = ("cell", "depth", "handler", "received", "security", "suspension", "waits")
 
     cell: Cell
     handler: HandlerInfo | None
     security: SecurityContext
+    depth: int
     waits: Delivery | set[Delivery] | None
     suspension: Suspension | None
     received: list[BaseException] | None
-    depth: int
-    thread: int
-    asked: bool
-    expired: bool
+
+    @property
+    def asker(self) -> Delivery | None:
+        """The turn that waits for the answer, where an actor's turn does."""
+        source = self.source
+        return source if source.__class__ is Delivery else None
+
+    @property
+    def origin(self) -> Cell | None:
+        """The actor that sent the message."""
+        source = self.source
+        return source.cell if source.__class__ is Delivery else source
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody waits for the answer, or did when the request was sent."""
+        return self.depth > 0 or self.slot is not None
+
+    @property
+    def thread(self) -> int:
+        """The id of the thread that runs the turn where it is not the system's own, else 0."""
+        return self.suspension.thread if self.suspension is not None else 0
+
+    @property
+    def expired(self) -> bool:
+        """Whether the deadline passed while the handler ran."""
+        return self.suspension is not None and self.suspension.expired
 
 
 class Roots:
@@ -112,13 +137,10 @@ def make_delivery(
     delivery = _new(Delivery)
     delivery.message = message
     delivery.context = delivery.security = context
-    delivery.origin = origin
-    delivery.slot = delivery.postmark = delivery.deadline = None
-    delivery.asker = asker
+    delivery.source = origin if asker is None else asker
     delivery.timeout = timeout
     delivery.cell = cell
     delivery.handler = handler
-    delivery.waits = delivery.suspension = delivery.received = None
-    delivery.depth = delivery.thread = 0
-    delivery.asked = delivery.expired = False
+    delivery.slot = delivery.postmark = delivery.waits = delivery.suspension = delivery.received = None
+    delivery.depth = 0
     return delivery

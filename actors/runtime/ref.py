@@ -18,7 +18,7 @@ from retinue.actors.runtime.current import Delivery, Suspension, current, make_d
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.handlers import DEF, GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
-from retinue.actors.runtime.stepping import enclose, enter, enter_async, resume
+from retinue.actors.runtime.stepping import enclose, enter, enter_async, resume, run_context
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 from retinue.mailbox.messages import Message, Request, Stream
@@ -174,15 +174,10 @@ class Ref(Generic[A_co]):
         delivery.context = context
         delivery.cell = cell
         delivery.handler = handler
-        delivery.asker = asker
-        delivery.origin = asker.cell if asker is not None else None
+        delivery.source = asker
         delivery.timeout = timeout
-        delivery.slot = delivery.postmark = delivery.deadline = None
-        delivery.waits = delivery.suspension = delivery.received = None
+        delivery.slot = delivery.postmark = delivery.waits = delivery.suspension = delivery.received = None
         delivery.depth = depth
-        delivery.thread = 0
-        delivery.asked = True
-        delivery.expired = False
         cell.state = RUNNING
         cell.turn = delivery
         kernel.running = cell
@@ -200,7 +195,7 @@ class Ref(Generic[A_co]):
             else:
                 if asker is not None:
                     add_wait(asker, delivery)
-                base = current_task()._cancel_status
+                base = run_context.task._cancel_status
                 try:
                     coroutine, trap = cell.context.run(enter_async, delivery, handler.function, cell.actor, message)
                 except StopIteration as stop:
@@ -274,12 +269,9 @@ class Ref(Generic[A_co]):
         delivery.context = context
         delivery.cell = cell
         delivery.handler = handler
-        delivery.origin = origin
-        delivery.asker = None
-        delivery.slot = delivery.postmark = delivery.deadline = delivery.timeout = None
-        delivery.waits = delivery.suspension = delivery.received = None
-        delivery.depth = delivery.thread = 0
-        delivery.asked = delivery.expired = False
+        delivery.source = origin
+        delivery.slot = delivery.postmark = delivery.timeout = delivery.waits = delivery.suspension = delivery.received = None
+        delivery.depth = 0
         kernel.sent += 1
         receipt = cell.enqueue(delivery)
         if receipt is not ACCEPTED:
@@ -367,7 +359,6 @@ def prepare(
     security = kernel.sending_context(turn, context, cell)
     in_turn = turn.__class__ is Delivery and turn.cell.kernel is kernel
     delivery = make_delivery(cell, handler, message, security, turn.cell if in_turn else None, turn if in_turn and asked else None, timeout)
-    delivery.asked = asked
     if in_turn and turn.postmark is not None and turn.postmark.trace is not None:
         delivery.postmark = Postmark((), turn.postmark.trace)
     if approvals:
@@ -469,13 +460,13 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
     began = perf_counter()
     scope = trio.CancelScope()
     enclose(scope, base)
-    delivery.suspension = Suspension(current_task(), scope)
+    suspension = delivery.suspension = Suspension(current_task(), scope)
     timer = None
     deadline = deadline_of(delivery)
     if deadline != math.inf:
 
         def expire() -> None:
-            delivery.expired = True
+            suspension.expired = True
             scope.cancel()
 
         timer = kernel.deadlines.add(deadline, expire)

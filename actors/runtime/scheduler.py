@@ -23,7 +23,7 @@ from retinue.actors.runtime import outcomes
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.asks import WITHDRAWN
 from retinue.actors.runtime.cell import DEAD, RUNNING, Cell
-from retinue.actors.runtime.current import Suspension
+from retinue.actors.runtime.current import Delivery, Suspension
 from retinue.actors.runtime.handlers import ASYNC, DEF
 from retinue.actors.runtime.stepping import drive, enter, enter_async
 
@@ -170,6 +170,7 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
     ready = kernel.ready
     next_cell: Callable[[], Cell] = kernel.next_cell if kernel.dice is not None else ready.popleft
     count = 0
+    kind = DEF
     while True:
         if not ready:
             if not await _park(kernel):
@@ -215,30 +216,19 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
                 kind = handler.kind
                 if kind == DEF:
                     value = cell.context.run(enter, delivery, handler.function, cell.actor, delivery.message)
-                elif kind == ASYNC:
-                    try:
-                        coroutine, trap = cell.context.run(enter_async, delivery, handler.function, cell.actor, delivery.message)
-                    except StopIteration as stop:
-                        value = stop.value
-                    else:
-                        delivery.suspension = Suspension(current_task(), scope)
-                        value = await drive(cell.context.run, coroutine, trap, kernel, delivery)
                 else:
-                    delivery.suspension = Suspension(current_task(), scope)
-                    value = await outcomes.run_special(kernel, cell, delivery)
+                    value = await _run_async(kernel, cell, delivery, scope)
             except BaseException as error:
                 outcomes.conclude_error(kernel, cell, delivery, error)
                 del error
             else:
-                slot = delivery.slot
-                if slot is None:
+                if delivery.slot is None:
                     cell.handled += 1
                 else:
                     outcomes.conclude(kernel, cell, delivery, value)
-                value = None
-            count += 1
-            if scope.cancel_called:
+            if kind and delivery.suspension is not None and scope.cancel_called:
                 break
+            count += 1
             if not count & 63:
                 now = perf_counter()
                 if now - kernel.breath_at > BREATH:
@@ -246,9 +236,25 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
                     kernel.breath_at = perf_counter()
         cell.worked += perf_counter() - began
         cell.settle()
-        cell = delivery = handler = slot = context = coroutine = trap = None  # an idle worker must not keep the last message alive
+        cell = delivery = handler = slot = context = value = None  # an idle worker must not keep the last message alive
         if scope.cancel_called:
             return True
+
+
+@enable_ki_protection
+async def _run_async(kernel: Kernel, cell: Cell, delivery: Delivery, scope: trio.CancelScope) -> Any:
+    """Runs a handler that may suspend: an async one, a stream, or one in the actor's own thread."""
+    handler, context = delivery.handler, cell.context
+    assert handler is not None and context is not None
+    if handler.kind != ASYNC:
+        delivery.suspension = Suspension(current_task(), scope)
+        return await outcomes.run_special(kernel, cell, delivery)
+    try:
+        coroutine, trap = context.run(enter_async, delivery, handler.function, cell.actor, delivery.message)
+    except StopIteration as stop:
+        return stop.value
+    delivery.suspension = Suspension(current_task(), scope)
+    return await drive(context.run, coroutine, trap, kernel, delivery)
 
 
 async def _run_control(kernel: Kernel, cell: Cell) -> None:

@@ -20,11 +20,16 @@ from trio.lowlevel import current_task, enable_ki_protection
 
 from retinue.actors.runtime.current import current_variable
 
+try:  # `current_task()` without the call
+    from trio._core._run import GLOBAL_RUN_CONTEXT as run_context
+except ImportError:  # then `supported()` is false, and nobody reads it
+    run_context = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.scheduler import Kernel
 
-__all__ = ["call", "drive", "enclose", "enter", "enter_async", "resume", "supported"]
+__all__ = ["call", "drive", "enclose", "enter", "enter_async", "resume", "run_context", "supported"]
 
 _set = current_variable.set
 
@@ -111,7 +116,9 @@ def supported() -> bool:
     task: Any = current_task()
     status = getattr(task, "_cancel_status", None)
     return (
-        status is not None
+        run_context is not None
+        and getattr(run_context, "task", None) is task
+        and status is not None
         and hasattr(task, "_activate_cancel_status")
         and isinstance(getattr(type(status), "parent", None), property)
         and type(status).parent.fset is not None
