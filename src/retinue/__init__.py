@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     )
     from retinue.actors.runtime.receipts import Receipt
     from retinue.actors.runtime.ref import Ref
+    from retinue.actors.runtime.running import run
     from retinue.actors.runtime.supervision import Supervision
-    from retinue.actors.runtime.system import ActorSystem, run
+    from retinue.actors.runtime.system import ActorSystem
     from retinue.actors.runtime.watch import Terminated
     from retinue.mailbox.errors import MailboxFull, Unhandled, WireError
     from retinue.mailbox.messages import Message, Request, Stream, message

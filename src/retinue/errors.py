@@ -20,7 +20,19 @@
     ├── StreamClosed
     ├── SystemClosed
     ├── WrongEventLoop (RuntimeError)
-    └── WrongThread (RuntimeError)
+    ├── WrongThread (RuntimeError)
+    └── ModelError
+        ├── ModelUnreachable
+        ├── ModelTimeout (TimeoutError)
+        ├── ModelRefused
+        │   ├── KeyRefused
+        │   └── RateLimited
+        ├── ModelFailed
+        ├── BadReply (ValueError)
+        ├── BadEndpoint (ValueError)
+        ├── ScriptEnded
+        └── ModelNotInstalled
+            └── WeightsError
 
 In brackets: the built-in error that one also is, so that `except TimeoutError` catches an `AskTimeout`. Each error's own docstring says
 what is known when it is raised, above all whether the message was delivered; its text says where it happened and what to do.
@@ -28,6 +40,20 @@ what is known when it is raised, above all whether the message was delivered; it
 
 from __future__ import annotations
 
+from retinue.actors.llm.errors import (
+    BadEndpoint,
+    BadReply,
+    KeyRefused,
+    ModelError,
+    ModelFailed,
+    ModelNotInstalled,
+    ModelRefused,
+    ModelTimeout,
+    ModelUnreachable,
+    RateLimited,
+    ScriptEnded,
+    WeightsError,
+)
 from retinue.actors.runtime.errors import (
     ActorStopped,
     AskCancelled,
@@ -59,18 +85,30 @@ __all__ = [
     "AskCycle",
     "AskTimeout",
     "AuthorityError",
+    "BadEndpoint",
+    "BadReply",
     "DefinitionError",
     "Denied",
     "ForgedContext",
+    "KeyRefused",
     "MailboxFull",
+    "ModelError",
+    "ModelFailed",
+    "ModelNotInstalled",
+    "ModelRefused",
+    "ModelTimeout",
+    "ModelUnreachable",
     "NameTaken",
     "NoContext",
     "PatternError",
+    "RateLimited",
     "Reject",
     "RetinueError",
+    "ScriptEnded",
     "StreamClosed",
     "SystemClosed",
     "Unhandled",
+    "WeightsError",
     "WireError",
     "WrongEventLoop",
     "WrongThread",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 
 import pytest
 
+from housekeeping import import_name, source_files
 from retinue import errors
 
 LINE = re.compile(r"^    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: \((?P<builtin>\w+)\))?$", re.MULTILINE)
@@ -25,12 +28,25 @@ def real(cls: type[BaseException], depth: int = 0) -> set[tuple[int, str, str | 
     return {(depth, cls.__name__, builtin)}.union(*(real(sub, depth + 1) for sub in ours(cls)))
 
 
-def public(tree: set[tuple[int, str, str | None]]) -> set[tuple[int, str, str | None]]:
-    return {line for line in tree if not line[1].startswith("_")}
+@pytest.fixture(scope="module", autouse=True)
+def _every_module_of_errors_is_loaded() -> None:
+    for path in source_files():
+        if path.name == "errors.py":
+            importlib.import_module(import_name(path))
 
 
 def test_the_drawing_equals_reality() -> None:
-    assert set(drawn()) == public(real(errors.RetinueError))
+    assert set(drawn()) == real(errors.RetinueError)
+
+
+def test_every_error_stands_in_a_module_of_errors() -> None:
+    """Else the drawing could miss one: a module that nothing has imported yet."""
+    elsewhere = set()
+    for path in source_files():
+        classes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef)]
+        bases = {(node.name, ast.unparse(base).rpartition(".")[2]) for node in classes for base in node.bases}
+        elsewhere |= {f"{import_name(path)}.{name}" for name, base in bases if base in errors.__all__ and path.name != "errors.py"}
+    assert elsewhere == set()
 
 
 def test_every_error_hangs_under_its_own_parent_in_the_drawing() -> None:

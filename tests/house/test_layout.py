@@ -68,7 +68,7 @@ def test_no_file_is_too_long() -> None:
 
 def functions_above(source: str, limit: int) -> dict[str, int]:
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    lengths = {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions}
+    lengths = {f"{node.name}, line {node.lineno}": (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions}
     return {name: length for name, length in lengths.items() if length > limit}
 
 
@@ -79,4 +79,4 @@ def test_no_function_is_too_long() -> None:
 
 def test_a_long_function_would_be_found() -> None:
     source = "class A:\n    async def long(self):\n" + "        pass\n" * MOST_LINES_A_FUNCTION
-    assert functions_above(source, MOST_LINES_A_FUNCTION) == {"long": MOST_LINES_A_FUNCTION + 1}
+    assert functions_above(source, MOST_LINES_A_FUNCTION) == {"long, line 2": MOST_LINES_A_FUNCTION + 1}
