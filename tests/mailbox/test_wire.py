@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import inspect
 import json
 import math
 import pathlib
@@ -573,26 +574,37 @@ def test_a_value_that_contains_itself_is_refused(registry):
     assert problem_of(registry.encode_value, item, Item)[0] == "not_encodable"
 
 
+def with_stack(frames: int, call: Any, *arguments: Any) -> str | None:
+    """The problem of a call that has so many frames of the stack left, None where it went well."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + frames)
+    try:
+        call(*arguments)
+    except WireError as error:
+        return error.problem
+    else:
+        return None
+    finally:
+        sys.setrecursionlimit(usual)
+
+
 def test_a_nearly_used_up_stack_gives_the_same_error(registry):
-    deep = registry.encode(Anything(nested(60)))
-    seen = set()
-
-    def descend() -> None:
-        try:
-            descend()
-        except RecursionError:
-            pass
-        for call, given in ((registry.decode, deep), (registry.encode, Anything(nested(60)))):
-            try:
-                call(given)
-            except WireError as error:
-                seen.add(error.problem)
-            except RecursionError:  # there was no room even for the call itself
-                pass
-
-    descend()
-    assert seen <= {"too_deep"}
-    assert registry.decode(deep) == Anything(nested(60))
+    node = Node(0)
+    for value in range(50):
+        node = Node(value, node)
+    tree = registry.encode_value(node, Node)
+    lists = registry.encode_value(nested(60), Any)
+    calls = [
+        (registry.decode_value, tree, Node),
+        (registry.encode_value, node, Node),
+        (registry.decode_value, lists, Any),
+        (registry.encode_value, nested(60), Any),
+    ]
+    for call, *arguments in calls:
+        problems = {with_stack(frames, call, *arguments) for frames in range(40, 400, 8)}
+        assert problems <= {"too_deep", None}
+        assert None in problems
+    assert with_stack(60, *calls[0]) == with_stack(60, *calls[1]) == "too_deep"
 
 
 def test_decimals_of_too_large_an_exponent_are_refused(registry):
