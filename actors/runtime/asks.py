@@ -213,6 +213,7 @@ class TakenSlot:
 
     stage = DONE
     withdrawn = False
+    delivery = None
 
     def __init__(self, real: AskSlot | None) -> None:
         self.real = real

@@ -14,10 +14,10 @@ from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
 from retinue.actors.runtime.asks import AskSlot, stopped_error
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
-from retinue.actors.runtime.current import Delivery, Roots, current, current_variable, make_delivery
+from retinue.actors.runtime.current import Delivery, Roots, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.deadlines import Deadlines
-from retinue.actors.runtime.errors import ActorStopped, NameTaken, SystemClosed, WrongThread
+from retinue.actors.runtime.errors import NameTaken, SystemClosed, WrongThread
 from retinue.actors.runtime.events import EventRing
 from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
 from retinue.actors.runtime.names import Names, check_name
@@ -100,6 +100,7 @@ class Kernel(Scheduler):
         self.template: contextvars.Context = contextvars.Context()
         self.nursery: trio.Nursery | None = None
         self.next_number = 0
+        self._plain_specs: dict[object, Spec] = {}
         self._specs: dict[tuple[type[Actor], Supervision, Mailbox], Spec] = {}
         self.user = self._guardian("user")
 
@@ -310,6 +311,10 @@ class Kernel(Scheduler):
 
     def spec(self, cls: object, supervision: Supervision | None, mailbox: Mailbox | None) -> Spec:
         """What actors spawned alike share. Raises DefinitionError for what cannot be spawned."""
+        if supervision is None and mailbox is None:
+            found = self._plain_specs.get(cls)
+            if found is not None:
+                return found
         key = (cls, supervision or DEFAULT_SUPERVISION, mailbox or DEFAULT_MAILBOX)
         try:
             found = self._specs.get(key)  # type: ignore[arg-type]
@@ -337,7 +342,10 @@ class Kernel(Scheduler):
             self.loopback.register(made)
         if len(self._specs) > 4096:
             self._specs.clear()
+            self._plain_specs.clear()
         self._specs[key] = made  # type: ignore[index]
+        if supervision is None and mailbox is None:
+            self._plain_specs[cls] = made
         return made
 
     def make_cell(self, parent: Cell, spec: Spec, name: str | None, grant: SecurityContext, birth: tuple[tuple[Any, ...], dict[str, Any]] | None) -> Cell:
@@ -374,7 +382,7 @@ class Kernel(Scheduler):
     ) -> Ref[Any]:
         """Makes and starts an actor; returns once it has started. Raises what its start raises; nothing is left of it then."""
         turn = current()
-        security = turn.security if turn.__class__ is Delivery and turn.cell.kernel is self and not turn.thread else self.sending_context(turn, None, None)
+        security = self.root if turn is self.roots and get_ident() == self.thread else self.sending_context(turn, None, None)
         spec = self.spec(cls, supervision, mailbox)
         if grant is not None:
             security = security._meet(self.authority.permission_set(grant))

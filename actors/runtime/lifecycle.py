@@ -17,6 +17,8 @@ from retinue.actors.runtime.stepping import call, resume
 from retinue.actors.runtime.supervision import next_delay
 from retinue.actors.runtime.watch import StopReason, terminated_of
 
+from retinue.security.errors import DefinitionError
+
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
 
@@ -25,6 +27,7 @@ __all__ = ["FAILED", "build", "fail", "fail_task", "finish", "request_stop", "re
 _log = logging.getLogger("retinue.runtime")
 
 FAILED = StopReason.FAILED
+_NO_KEYWORDS: dict[str, Any] = {}
 START_GRACE = 30.0
 """Seconds that stopping children, own tasks and `on_stop` may take at a restart, each."""
 
@@ -33,16 +36,22 @@ START_GRACE = 30.0
 
 
 def build(cell: Cell) -> None:
-    """Makes the actor's instance, its constructor under the grant's authority. Raises what the constructor raises."""
+    """Makes the actor's instance, its constructor under the grant's authority. Raises what the constructor raises.
+
+    The constructor's context variables are a copy of their own that is thrown away: an idle actor should not hold one.
+    """
     cls = cell.spec.cls
     actor = cls.__new__(cls)
     actor._cell = cell
+    birth = cell.birth
     if cell.spec.has_init:
-        arguments, keywords = cell.birth or ((), {})
         turn = make_delivery(cell, None, None, cell.grant, None)
-        cell.kernel.context_of(cell).run(call, turn, cls.__init__, (actor, *arguments), keywords)
-    elif cell.birth is not None:
-        cls.__init__(actor, *cell.birth[0], **cell.birth[1])  # type: ignore[misc]  # raises the usual TypeError
+        if birth is None:
+            cell.kernel.template.copy().run(call, turn, cls.__init__, (actor,), _NO_KEYWORDS)
+        else:
+            cell.kernel.template.copy().run(call, turn, cls.__init__, (actor, *birth[0]), birth[1])
+    elif birth is not None:
+        raise DefinitionError(f"{cls.__qualname__} has no constructor and takes no arguments, but spawn was given some")
     cell.actor = actor
 
 

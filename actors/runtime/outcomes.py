@@ -40,6 +40,8 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
             slot.fail(error)
             return
     slot.answer(value)
+    if slot.delivery is delivery:
+        delivery.message = delivery.source = None
 
 
 def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseException) -> BaseException:

@@ -217,6 +217,7 @@ class Ref(Generic[A_co]):
             await kernel.breathe()
         if delivery.slot is not None:
             return await _wait_for_answer(delivery, delivery.slot.real)
+        delivery.message = delivery.source = None  # the cell's context holds the turn until the next one: not what came with it, too
         return value
 
     async def _ask_slowly(self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[object], detached: bool) -> Any:
@@ -273,6 +274,10 @@ class Ref(Generic[A_co]):
         delivery.slot = delivery.postmark = delivery.timeout = delivery.waits = delivery.suspension = delivery.received = None
         delivery.depth = 0
         kernel.sent += 1
+        box = cell.box
+        if box and len(box) < cell.room and not cell.closed:  # a busy actor with more than one message waiting: what enqueue would do
+            box.append(delivery)
+            return ACCEPTED
         receipt = cell.enqueue(delivery)
         if receipt is not ACCEPTED:
             kernel.record(receipt.reason, delivery)
@@ -499,6 +504,7 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
     cell.settle()
     if delivery.slot is not None:
         return await _wait_for_answer(delivery, delivery.slot.real)
+    delivery.message = delivery.source = None
     return value
 
 

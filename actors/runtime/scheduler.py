@@ -23,7 +23,7 @@ from retinue.actors.runtime import outcomes
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.asks import WITHDRAWN
 from retinue.actors.runtime.cell import DEAD, RUNNING, Cell
-from retinue.actors.runtime.current import Delivery, Suspension
+from retinue.actors.runtime.current import Suspension
 from retinue.actors.runtime.handlers import ASYNC, DEF
 from retinue.actors.runtime.stepping import drive, enter, enter_async
 
@@ -41,6 +41,8 @@ TURN_MESSAGES: Final = 64
 
 BREATH: Final = 0.001
 """Seconds after which a busy worker lets trio look at timers and sockets."""
+
+_TURN: Final = range(TURN_MESSAGES)
 
 IDLE_WORKERS: Final = 8
 """Workers that are kept while there is nothing to do."""
@@ -169,8 +171,6 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
     """Takes cells from the ready queue until the scope is used up (True) or the worker is no longer needed (False)."""
     ready = kernel.ready
     next_cell: Callable[[], Cell] = kernel.next_cell if kernel.dice is not None else ready.popleft
-    count = 0
-    kind = DEF
     while True:
         if not ready:
             if not await _park(kernel):
@@ -180,65 +180,67 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
         if cell.state == DEAD:
             continue
         cell.state = RUNNING
-        left = TURN_MESSAGES
+        kernel.running = cell
         began = perf_counter()
         cell.waited += began - cell.ready_at
-        while left:
-            left -= 1
-            if cell.control:
-                await _run_control(kernel, cell)
-                if cell.state == DEAD or cell.actor is None:
-                    break
-                continue
-            delivery = cell.head
-            if delivery is None or cell.extra is not None:
-                delivery = cell.take()
-                if delivery is None:
-                    break
-            else:
-                box = cell.box
-                cell.head = box.popleft() if box else None
-            handler = delivery.handler
-            slot = delivery.slot
-            if slot is not None:
-                if slot.stage == WITHDRAWN:
-                    cell.extra.withdrawn -= 1
-                    continue
-                slot.stage = ASK_RUNNING
-            cell.turn = delivery
-            kernel.running = cell
-            context = delivery.context
-            try:
-                if context is cell.gate_context and handler is cell.gate_handler:
-                    delivery.security = cell.gate_security
-                else:
-                    delivery.security = kernel.admit(cell, handler, context)
-                kind = handler.kind
-                if kind == DEF:
-                    value = cell.context.run(enter, delivery, handler.function, cell.actor, delivery.message)
-                else:
-                    value = await _run_async(kernel, cell, delivery, scope)
-            except BaseException as error:
-                outcomes.conclude_error(kernel, cell, delivery, error)
-                del error
-            else:
-                if delivery.slot is None:
-                    cell.handled += 1
-                else:
-                    outcomes.conclude(kernel, cell, delivery, value)
-            if kind and delivery.suspension is not None and scope.cancel_called:
-                break
-            count += 1
-            if not count & 63:
-                now = perf_counter()
-                if now - kernel.breath_at > BREATH:
-                    await cancel_shielded_checkpoint()
-                    kernel.breath_at = perf_counter()
-        cell.worked += perf_counter() - began
+        used = await _turn(kernel, cell, scope)
+        now = perf_counter()
+        cell.worked += now - began
         cell.settle()
-        cell = delivery = handler = slot = context = value = None  # an idle worker must not keep the last message alive
-        if scope.cancel_called:
+        del cell  # an idle worker must not keep the last actor alive
+        if used:
             return True
+        if now - kernel.breath_at > BREATH:
+            await cancel_shielded_checkpoint()
+            kernel.breath_at = perf_counter()
+
+
+@enable_ki_protection
+async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
+    """Up to 64 messages of one cell. True when the worker's scope was cancelled on the way, and has to be replaced."""
+    for _ in _TURN:
+        if cell.control:
+            await _run_control(kernel, cell)
+            if cell.state == DEAD or cell.actor is None:
+                return False
+            continue
+        delivery = cell.head
+        if delivery is None or cell.extra is not None:
+            delivery = cell.take()
+            if delivery is None:
+                return False
+        else:
+            box = cell.box
+            cell.head = box.popleft() if box else None
+        handler = delivery.handler
+        slot = delivery.slot
+        if slot is not None:
+            if slot.stage == WITHDRAWN:
+                cell.extra.withdrawn -= 1
+                continue
+            slot.stage = ASK_RUNNING
+        cell.turn = delivery
+        try:
+            if delivery.context is cell.gate_context and handler is cell.gate_handler:
+                delivery.security = cell.gate_security
+            else:
+                delivery.security = kernel.admit(cell, handler, delivery.context)
+            if handler.kind == DEF:
+                value = cell.context.run(enter, delivery, handler.function, cell.actor, delivery.message)
+            else:
+                value = await _run_async(kernel, cell, delivery, scope)
+        except BaseException as error:
+            outcomes.conclude_error(kernel, cell, delivery, error)
+            del error
+        else:
+            if delivery.slot is None:
+                cell.handled += 1
+                delivery.message = None  # the cell's context holds the turn until the next one: not its payload, too
+            else:
+                outcomes.conclude(kernel, cell, delivery, value)
+        if delivery.suspension is not None and scope.cancel_called:
+            return True
+    return False
 
 
 @enable_ki_protection

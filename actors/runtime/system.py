@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
@@ -193,7 +193,7 @@ class ActorSystem:
 
     # -- actors --------------------------------------------------------------------------------------------------------------------------------------
 
-    async def spawn(
+    def spawn(
         self,
         cls: type[A],
         *arguments: Any,
@@ -202,7 +202,7 @@ class ActorSystem:
         mailbox: Mailbox | None = None,
         supervision: Supervision | None = None,
         **keywords: Any,
-    ) -> Ref[A]:
+    ) -> Coroutine[Any, Any, Ref[A]]:
         """Makes an actor under `/user` and returns once it has started.
 
         Args:
@@ -221,7 +221,8 @@ class ActorSystem:
         kernel = self._kernel
         if kernel.thread != get_ident():
             self._check_running()
-        return await kernel.spawn(kernel.user, cls, arguments, keywords, name, grant, mailbox, supervision)
+        # The kernel's coroutine itself, without one of our own around it: `await system.spawn(…)` all the same.
+        return kernel.spawn(kernel.user, cls, arguments, keywords, name, grant, mailbox, supervision)
 
     async def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor: `(await watch.wait())` is its `Terminated`, at once if it is gone already."""
