@@ -372,7 +372,7 @@ def finish(cell: Cell, reason: StopReason) -> None:
     cell.closed = True
     kernel.retire(cell)
     extra = cell.extra
-    if reason is not StopReason.STOPPED:
+    if extra is not None or reason not in (StopReason.STOPPED, StopReason.SYSTEM):
         extra = cell.extras()
         if extra.reason is None or reason is StopReason.START_FAILED:
             extra.reason = reason

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from retinue.actors.runtime import lifecycle
-from retinue.actors.runtime.asks import ABANDONED
+from retinue.actors.runtime.asks import ABANDONED, TakenSlot
 from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout, Reject
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.stepping import enter
@@ -69,6 +69,8 @@ def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseEx
         lifecycle.fail(cell, failure)
     if not delivery.asked and not denied:
         _log.error("%s failed on %s", cell.path, type(delivery.message).__qualname__, exc_info=failure)
+    if not isinstance(delivery.slot, TakenSlot):
+        delivery.message = None
     return answer
 
 

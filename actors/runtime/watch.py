@@ -101,5 +101,7 @@ class Watch:
 def terminated_of(cell: Cell) -> Terminated:
     """The `Terminated` of an actor that has ended."""
     extra = cell.extra
-    reason = extra.reason if extra is not None and extra.reason is not None else StopReason.STOPPED
-    return Terminated(cell.ref, reason, extra.cause if extra is not None and reason in (StopReason.FAILED, StopReason.START_FAILED) else None)
+    if extra is None or extra.reason is None:
+        return Terminated(cell.ref, StopReason.SYSTEM if cell.kernel.closing else StopReason.STOPPED)
+    reason = extra.reason
+    return Terminated(cell.ref, reason, extra.cause if reason in (StopReason.FAILED, StopReason.START_FAILED) else None)
