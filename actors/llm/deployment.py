@@ -121,6 +121,7 @@ class OpenAICompatible(Deployment):
         timeouts: See `Timeouts`; default: 10 s to connect, 300 s of silence, 600 s in all.
         concurrency: How many requests at once; default 1.
         proxies: Whether the machine's proxy settings apply; default True.
+        limit_field: The field in which the endpoint takes `max_tokens`; see `Endpoint`.
 
     Raises BadEndpoint (to the spawner) for an address, a name or a key that cannot be used.
     """
@@ -134,9 +135,12 @@ class OpenAICompatible(Deployment):
         timeouts: Timeouts | None = None,
         concurrency: int = 1,
         proxies: bool = True,
+        limit_field: str | None = None,
     ) -> None:
         super().__init__(concurrency)
-        self._endpoint = Endpoint(model=model, base_url=base_url, api_key=api_key, timeouts=timeouts, proxies=proxies)
+        self._endpoint = Endpoint(
+            model=model, base_url=base_url, api_key=api_key, timeouts=timeouts, proxies=proxies, limit_field=limit_field
+        )
 
     async def complete_once(self, request: Complete) -> Completion:
         """Ask the endpoint."""

@@ -25,6 +25,8 @@ __all__ = ["LONGEST_REPLY", "Endpoint", "Timeouts", "check_address"]
 LONGEST_REPLY = 16 * 1024 * 1024
 """The most bytes of an answer that are read."""
 
+_OPENAI_HOST = "api.openai.com"
+
 
 def _seconds(_instance: object, field: attrs.Attribute[float], value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
@@ -55,12 +57,21 @@ class Endpoint:
         api_key: Sent as a bearer token; None for endpoints without keys. It is in no text, no error and no `repr` of this class.
         timeouts: See `Timeouts`.
         proxies: Whether the machine's proxy settings apply; False for an address on this machine.
+        limit_field: The field in which the endpoint takes `max_tokens`; default: "max_completion_tokens" at OpenAI's own endpoint, whose
+            newer models take no other, and "max_tokens" elsewhere.
 
     Raises BadEndpoint for an address, a name or a key that cannot be used.
     """
 
     def __init__(
-        self, *, model: str, base_url: str, api_key: str | None = None, timeouts: Timeouts | None = None, proxies: bool = True
+        self,
+        *,
+        model: str,
+        base_url: str,
+        api_key: str | None = None,
+        timeouts: Timeouts | None = None,
+        proxies: bool = True,
+        limit_field: str | None = None,
     ) -> None:
         if not str(model or "").strip():
             raise BadEndpoint("the model's name is empty: give the name that the endpoint knows (RETINUE_MODEL, model=)")
@@ -68,6 +79,7 @@ class Endpoint:
         self.address = check_address(base_url)
         self.timeouts = Timeouts() if timeouts is None else timeouts
         self._key = None if api_key is None else Key(api_key)
+        self._limit_field = limit_field or ("max_completion_tokens" if httpx.URL(self.address).host == _OPENAI_HOST else "max_tokens")
         self._closed = False
         headers = {"accept": "application/json", "content-type": "application/json"}
         if self._key is not None:
@@ -118,7 +130,9 @@ class Endpoint:
         raise failure_of(status, headers, body, where=where, hide=hide)
 
     async def _post(self, request: Complete, where: str) -> tuple[int, httpx.Headers, bytes]:
-        content = json.dumps(_payload(request, self.model)).encode()  # ASCII: lone surrogates of a prompt pass as escapes
+        content = json.dumps(
+            _payload(request, self.model, self._limit_field)
+        ).encode()  # ASCII: lone surrogates of a prompt pass as escapes
         try:
             async with self._client.stream("POST", f"{self.address}/chat/completions", content=content) as answer:
                 body = bytearray()
@@ -148,13 +162,13 @@ class Endpoint:
         return tidy(text if self._key is None else self._key.hide_in(text))
 
 
-def _payload(request: Complete, model: str) -> dict[str, Any]:
+def _payload(request: Complete, model: str, limit_field: str) -> dict[str, Any]:
     payload: dict[str, Any] = {
         "model": model,
         "messages": [{"role": entry.role, "content": entry.content} for entry in request.messages],
     }
     if request.max_tokens is not None:
-        payload["max_tokens"] = request.max_tokens
+        payload[limit_field] = request.max_tokens
     if request.temperature is not None:
         payload["temperature"] = request.temperature
     if request.stop:

@@ -73,8 +73,10 @@ def _processors() -> int:
 
 
 def _start(path: Path, model: str, key: str, context: int, threads: int) -> Any:
-    import xllamacpp  # heavy (100 MB of machine code): never at import
-
+    try:
+        import xllamacpp  # heavy (100 MB of machine code): never at import
+    except ImportError as error:
+        raise ModelNotInstalled(f"the embedded model's server is installed but does not load on this machine: {error}") from error
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.model_alias = {model}

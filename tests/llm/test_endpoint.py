@@ -62,6 +62,15 @@ async def test_the_request_holds_what_was_asked_and_nothing_that_was_not():
     assert [entry["content"] for entry in plain.json["messages"]] == ["a", "b", "c"]
 
 
+async def test_the_token_limit_goes_into_the_field_that_the_endpoint_takes():
+    with loopback(completion("x")) as server:
+        await ask(server, Complete.of("hello", max_tokens=5), limit_field="max_completion_tokens")
+    assert server.asked[0].json["max_completion_tokens"] == 5
+    assert "max_tokens" not in server.asked[0].json
+    for url, field in (("https://api.openai.com/v1", "max_completion_tokens"), ("https://openai.example/v1", "max_tokens")):
+        assert Endpoint(model="m", base_url=url)._limit_field == field
+
+
 async def test_without_a_key_no_authorization_is_sent():
     with loopback(completion("x")) as server:
         await ask(server, api_key=None)
