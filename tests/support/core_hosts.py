@@ -1,0 +1,70 @@
+"""The hosts that the contract suite runs on: the loop, a thread for each actor, the loop with every message encoded, the loop in a seeded order."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from typing import Any
+
+import attrs
+
+import retinue as rt
+from core_actors import Holder, Hooked, Plain, ThreadHolder, ThreadHooked, ThreadPlain
+
+NAMES = ("loop", "thread", "loopback", "seeded")
+LOOP_NAMES = ("loop", "loopback", "seeded")
+
+
+@attrs.frozen
+class Host:
+    """One host: how its systems are made, and the actor classes that run on it.
+
+    Attributes:
+        name: One of NAMES.
+        options: What its systems are made with.
+        plain, holder, hooked: The classes of core_actors for it.
+        moment: A short time-out in seconds: of the mock clock, or a real one where threads work.
+    """
+
+    name: str
+    options: dict[str, Any]
+    plain: type[Plain] = Plain
+    holder: type[Any] = Holder
+    hooked: type[Any] = Hooked
+    moment: float = 1.0
+
+    @property
+    def blocking(self) -> bool:
+        """Whether its actors run in threads of their own."""
+        return self.name == "thread"
+
+    def system(self, name: str = "test", **options: Any) -> rt.ActorSystem:
+        return rt.ActorSystem(name, **{"block_warning": math.inf, **self.options, **options})
+
+
+HOSTS = {
+    "loop": Host("loop", {}),
+    "thread": Host("thread", {}, ThreadPlain, ThreadHolder, ThreadHooked, 0.05),
+    "loopback": Host("loopback", {"loopback": True}),
+    "seeded": Host("seeded", {"seed": 7}),
+}
+
+
+def thread_host_missing() -> bool:
+    """Whether the host of blocking actors is not there yet."""
+    try:
+        return importlib.util.find_spec("retinue.actors.hosts.thread") is None
+    except ModuleNotFoundError:
+        return True
+
+
+def conserved(system: rt.ActorSystem) -> bool:
+    """At a quiet moment every message that was sent is in exactly one place."""
+    counts = system.statistics()
+    assert counts.sent == counts.handled + counts.dead_letters + counts.queued, counts
+    return True
+
+
+def reasons(system: rt.ActorSystem) -> dict[str, int]:
+    """The dead letters so far by reason, without those that never happened."""
+    return {str(reason): count for reason, count in system.dead_letters.counts.items() if count}
