@@ -47,10 +47,11 @@ class Spec:
         supervision: What happens when it fails.
         mailbox: How its mail waits.
         room: Messages that may wait beside the one in `Cell.head`.
+        special: Whether the mailbox is anything but first in, first out.
         hooked: Whether starting or stopping it may have to wait (hooks, a thread, a resident loop).
     """
 
-    __slots__ = ("cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "mailbox", "resident", "room", "supervision")
+    __slots__ = ("cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "mailbox", "resident", "room", "special", "supervision")
 
     def __init__(
         self, cls: type[Actor], handlers: dict[type[Message], HandlerInfo], supervision: Supervision, mailbox: Mailbox, base: type[Actor]
@@ -60,6 +61,7 @@ class Spec:
         self.supervision = supervision
         self.mailbox = mailbox
         self.room = mailbox.capacity - 1
+        self.special = mailbox.kind != "fifo"
         self.has_init = cls.__init__ is not base.__init__
         self.has_start = cls.on_start is not base.on_start
         self.has_stop = cls.on_stop is not base.on_stop

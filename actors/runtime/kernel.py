@@ -13,7 +13,7 @@ import trio
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
 from retinue.actors.runtime.asks import AskSlot, stopped_error
-from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
+from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Roots, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.deadlines import Deadlines
@@ -23,7 +23,7 @@ from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
 from retinue.actors.runtime.names import Names, check_name
 from retinue.actors.runtime.portal import Portal
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
-from retinue.actors.runtime.ref import Ref, prepare
+from retinue.actors.runtime.ref import Ref, new_cell, prepare
 from retinue.actors.runtime.scheduler import Scheduler, worker
 from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision
 from retinue.actors.runtime.watch import StopReason, Terminated, Watch, terminated_of
@@ -361,11 +361,12 @@ class Kernel(Scheduler):
             key = check_name(name)
             if parent.children is not None and key in parent.children:
                 raise NameTaken(f"{parent.path}/{name} is alive already; choose another name, or stop it first")
-        cell = _new_cell(self, parent, spec, key, grant)
+        cell = new_cell(self, parent, spec, key, grant)
         cell.birth = birth
-        if parent.children is None:
-            parent.children = {}
-        parent.children[key] = cell
+        children = parent.children
+        if children is None:
+            children = parent.children = {}
+        children[key] = cell
         self.spawned += 1
         return cell
 
@@ -449,7 +450,7 @@ class Kernel(Scheduler):
 
     def _guardian(self, name: str) -> Cell:
         spec = Spec(Guardian, {}, DEFAULT_SUPERVISION, DEFAULT_MAILBOX, Actor)
-        cell = _new_cell(self, None, spec, name, self.root)
+        cell = new_cell(self, None, spec, name, self.root)
         cell.actor = Guardian()
         cell.actor._cell = cell
         cell.state = IDLE
@@ -478,32 +479,6 @@ class Kernel(Scheduler):
             if cell.children:
                 found.extend(cell.children.values())
         return found
-
-
-_cell = Cell.__new__
-_ref = Ref.__new__
-
-
-def _new_cell(kernel: Kernel, parent: Cell | None, spec: Spec, name: str | int, grant: SecurityContext) -> Cell:
-    cell = _cell(Cell)
-    cell.kernel = kernel
-    cell.parent = parent
-    cell.spec = spec
-    cell.name = name
-    cell.grant = grant
-    cell.handlers = spec.handlers
-    cell.room = spec.room
-    cell.state = WAITING
-    cell.closed = False
-    cell.handled = 0
-    cell.ready_at = cell.waited = cell.worked = 0.0
-    cell.actor = cell.birth = cell.children = cell.head = cell.box = cell.control = cell.turn = cell.context = cell.facade = cell.extra = None
-    cell.gate_context = cell.gate_handler = cell.gate_security = None
-    cell.queue = spec.mailbox.make_queue() if spec.mailbox.kind != "fifo" else None
-    ref: Ref[Any] = _ref(Ref)
-    ref._cell = cell
-    cell.ref = ref
-    return cell
 
 
 def _start_soon(nursery: trio.Nursery, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:

@@ -10,7 +10,7 @@ import trio
 
 from retinue.actors.runtime.asks import AskSlot, stopped_error
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
-from retinue.actors.runtime.current import make_delivery
+from retinue.actors.runtime.current import Delivery, make_delivery
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.receipts import STOPPED
 from retinue.actors.runtime.stepping import call, resume
@@ -27,6 +27,7 @@ __all__ = ["FAILED", "build", "fail", "fail_task", "finish", "request_stop", "re
 _log = logging.getLogger("retinue.runtime")
 
 FAILED = StopReason.FAILED
+_new = Delivery.__new__
 _NO_KEYWORDS: dict[str, Any] = {}
 START_GRACE = 30.0
 """Seconds that stopping children, own tasks and `on_stop` may take at a restart, each."""
@@ -45,7 +46,12 @@ def build(cell: Cell) -> None:
     actor._cell = cell
     birth = cell.birth
     if cell.spec.has_init:
-        turn = make_delivery(cell, None, None, cell.grant, None)
+        turn = _new(Delivery)  # make_delivery, spelled out: one for each spawn
+        turn.context = turn.security = cell.grant
+        turn.cell = cell
+        turn.depth = 0
+        turn.message = turn.handler = turn.source = turn.timeout = None
+        turn.slot = turn.postmark = turn.waits = turn.suspension = turn.received = None
         if birth is None:
             cell.kernel.template.copy().run(call, turn, cls.__init__, (actor,), _NO_KEYWORDS)
         else:

@@ -13,7 +13,7 @@ from trio.lowlevel import current_task, enable_ki_protection
 
 from retinue.actors.runtime import outcomes
 from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, DetachedSlot, RoomSlot, deadline_of
-from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, Cell
+from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.handlers import DEF, GENERATOR
@@ -352,6 +352,33 @@ class Ref(Generic[A_co]):
             check_timeout(grace)
         kernel.check_thread("stop", self)
         await kernel.stop_cell(self._cell, grace)
+
+
+_new_cell = Cell.__new__
+_new_ref = Ref.__new__
+
+
+def new_cell(kernel: Kernel, parent: Cell | None, spec: Spec, name: str | int, grant: SecurityContext) -> Cell:
+    """A cell with its ref: not started, so its mail waits. (Stands here because it makes a ref.)"""
+    cell = _new_cell(Cell)
+    ref: Ref[Any] = _new_ref(Ref)
+    ref._cell = cell
+    cell.ref = ref
+    cell.kernel = kernel
+    cell.parent = parent
+    cell.spec = spec
+    cell.name = name
+    cell.grant = grant
+    cell.handlers = spec.handlers
+    cell.room = spec.room
+    cell.state = WAITING
+    cell.closed = False
+    cell.handled = 0
+    cell.waited = cell.worked = 0.0
+    cell.actor = cell.birth = cell.children = cell.head = cell.box = cell.control = cell.turn = cell.context = cell.facade = cell.extra = None
+    cell.gate_context = cell.gate_handler = cell.gate_security = None
+    cell.queue = spec.mailbox.make_queue() if spec.special else None
+    return cell
 
 
 def prepare(
