@@ -29,14 +29,17 @@ class Queue(Protocol[Q]):
 
     def push(self, item: Q, message: Any, *, alone: bool = False) -> Q | None:
         """Takes an item in; returns the item that it replaced (a conflating queue), if any. `alone`: it replaces nothing and is never replaced."""
+        ...
 
     def pop(self) -> Q:
         """The next item. Raises IndexError when empty."""
+        ...
 
     def __len__(self) -> int: ...
 
     def items(self) -> list[Q]:
         """All items, in the order they would be taken."""
+        ...
 
 
 class PriorityQueue(Generic[Q]):
@@ -49,18 +52,21 @@ class PriorityQueue(Generic[Q]):
         self._heap: list[tuple[Any, int, Q]] = []
         self._count = 0
 
-    def push(self, item: Q, message: Any, *, alone: bool = False) -> Q | None:
+    def push(self, item: Q, message: Any, *, alone: bool = False) -> Q | None:  # noqa: ARG002 - nothing is ever replaced here
+        """Takes an item in."""
         self._count += 1
         heapq.heappush(self._heap, (self._key(message), self._count, item))
         return None
 
     def pop(self) -> Q:
+        """The item with the smallest key."""
         return heapq.heappop(self._heap)[2]
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def items(self) -> list[Q]:
+        """All items, in the order they would be taken."""
         return [entry[2] for entry in sorted(self._heap, key=lambda entry: entry[:2])]
 
 
@@ -75,6 +81,7 @@ class ConflatingQueue(Generic[Q]):
         self._count = 0
 
     def push(self, item: Q, message: Any, *, alone: bool = False) -> Q | None:
+        """Takes an item in; returns the one that it replaced."""
         key = None if alone else self._key(message)
         if key is None:
             self._count += 1
@@ -84,6 +91,7 @@ class ConflatingQueue(Generic[Q]):
         return replaced
 
     def pop(self) -> Q:
+        """The item that came first."""
         try:
             key = next(iter(self._items))
         except StopIteration:
@@ -94,6 +102,7 @@ class ConflatingQueue(Generic[Q]):
         return len(self._items)
 
     def items(self) -> list[Q]:
+        """All items, in the order they would be taken."""
         return list(self._items.values())
 
 
@@ -122,7 +131,9 @@ class Mailbox:
         capacity = self.capacity
         whole = isinstance(capacity, int) and not isinstance(capacity, bool)
         if not (capacity == math.inf or (whole and capacity >= 1)):
-            raise DefinitionError(f"a mailbox's capacity is a whole number of messages, 1 or more, not {capacity!r}; ask for Mailbox.unbounded() if you must")
+            raise DefinitionError(
+                f"a mailbox's capacity is a whole number of messages, 1 or more, not {capacity!r}; ask for Mailbox.unbounded() if you must"
+            )
         if self.overflow not in get_args(Overflow):
             raise DefinitionError(f"overflow={self.overflow!r} is unknown; choose one of {', '.join(get_args(Overflow))}")
         if self.kind != "fifo" and not callable(self.key):

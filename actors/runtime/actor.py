@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.watch import StopReason
     from retinue.mailbox.messages import Message
 
-__all__ = ["Actor", "HandlerInfo", "handler", "handlers_of", "ready_class"]
+__all__ = ["Actor", "HandlerInfo", "handler", "handlers_of", "is_resident", "ready_class"]
 
 SPAWN_KEYWORDS = ("name", "grant", "mailbox", "supervision")
 
@@ -103,8 +103,14 @@ def ready_class(cls: object) -> type[Actor]:
     if cls is Actor:
         raise DefinitionError("spawn takes a class derived from rt.Actor, not rt.Actor itself: it has no handlers")
     if inspect.isabstract(cls):
-        raise DefinitionError(f"{cls.__qualname__} is abstract: it lacks {', '.join(sorted(cls.__abstractmethods__))}")
+        raise DefinitionError(f"{cls.__qualname__} is abstract: it lacks {', '.join(sorted(getattr(cls, '__abstractmethods__', ())))}")
     return cls
+
+
+def is_resident(cls: type[Actor]) -> bool:
+    """Whether the class has a loop of its own: `async def run(self)`."""
+    run = getattr(cls, "run", None)
+    return inspect.iscoroutinefunction(run) and len(inspect.signature(run).parameters) == 1
 
 
 def _check_constructor(cls: type[Actor]) -> None:
@@ -122,11 +128,14 @@ def _check_constructor(cls: type[Actor]) -> None:
 
 def _check_hooks(cls: type[Actor]) -> None:
     run = cls.__dict__.get("run")
-    if run is not None and not inspect.iscoroutinefunction(run):
-        if inspect.isfunction(run) and len(inspect.signature(run).parameters) == 1:
-            raise DefinitionError(f"{cls.__qualname__}.run is the loop of a resident actor: write `async def run(self)`, or give the method another name")
+    if inspect.isfunction(run) and not inspect.iscoroutinefunction(run) and len(inspect.signature(run).parameters) == 1:
+        raise DefinitionError(
+            f"{cls.__qualname__}.run is the loop of a resident actor: write `async def run(self)`, or give the method another name"
+        )
     if cls.blocking and inspect.iscoroutinefunction(getattr(cls, "run", None)):
-        raise DefinitionError(f"{cls.__qualname__} is blocking and has `async def run`: a blocking actor lives in a thread and cannot be resident")
+        raise DefinitionError(
+            f"{cls.__qualname__} is blocking and has `async def run`: a blocking actor lives in a thread and cannot be resident"
+        )
     for hook in ("on_start", "on_stop"):
         if cls.blocking and inspect.iscoroutinefunction(getattr(cls, hook)):
             raise DefinitionError(f"{cls.__qualname__}.{hook}: the hooks of a blocking actor run in a thread and are plain `def` methods")

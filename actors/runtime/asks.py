@@ -14,10 +14,23 @@ from retinue.mailbox.errors import MailboxFull
 if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.deadlines import Entry
+    from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.receipts import Receipt
-    from retinue.actors.runtime.scheduler import Kernel
 
-__all__ = ["ABANDONED", "DONE", "QUEUED", "ROOM", "RUNNING", "WITHDRAWN", "AskSlot", "DetachedSlot", "RoomSlot", "TakenSlot", "deadline_of", "stopped_error"]
+__all__ = [
+    "ABANDONED",
+    "DONE",
+    "QUEUED",
+    "ROOM",
+    "RUNNING",
+    "WITHDRAWN",
+    "AskSlot",
+    "DetachedSlot",
+    "RoomSlot",
+    "TakenSlot",
+    "deadline_of",
+    "stopped_error",
+]
 
 ROOM: Final = 0  # waits for room in a full mailbox
 QUEUED: Final = 1
@@ -72,6 +85,7 @@ class AskSlot:
 
     @property
     def withdrawn(self) -> bool:
+        """Whether the asker gave up before the request was taken up."""
         return self.stage == WITHDRAWN
 
     def admitted(self) -> None:
@@ -103,6 +117,7 @@ class AskSlot:
         self.wake()
 
     def disarm(self) -> None:
+        """Takes the deadline away, and the slot from whoever deferred it."""
         if self.timer is not None:
             self.kernel.deadlines.cancel(self.timer)
             self.timer = None
@@ -137,7 +152,11 @@ class AskSlot:
                 "it was not delivered and may be sent again"
             )
         else:
-            state = "is still being handled and was cancelled" if self.stage == RUNNING else f"still waited behind {max(cell.waiting() - 1, 0)} other messages and was withdrawn"
+            state = (
+                "is still being handled and was cancelled"
+                if self.stage == RUNNING
+                else f"still waited behind {max(cell.waiting() - 1, 0)} other messages and was withdrawn"
+            )
             error = AskTimeout(
                 f"{cell.path} did not answer {label} within {_seconds(delivery)}; the request {state}. "
                 + ("The outcome is unknown" if self.stage == RUNNING else "It was not carried out")
@@ -200,7 +219,8 @@ class DetachedSlot(AskSlot):
 
     __slots__ = ()
 
-    def give_up(self, reason: str = "withdrawn") -> None:
+    def give_up(self, reason: str = "withdrawn") -> None:  # noqa: ARG002 - the request is not withdrawn
+        """The asker does not wait any longer; the request goes on."""
         if self.stage < DONE:
             self.disarm()
             self.stage = ABANDONED
@@ -218,10 +238,12 @@ class TakenSlot:
     def __init__(self, real: AskSlot | None) -> None:
         self.real = real
 
-    def answer(self, value: Any) -> bool:
+    def answer(self, value: Any) -> bool:  # noqa: ARG002 - somebody else answers
+        """The handler returned; that is no answer."""
         return True
 
     def fail(self, error: BaseException) -> bool:
+        """The handler raised after it had taken the slot away; the asker hears of it."""
         return self.real is not None and self.real.stage < DONE and self.real.fail(error)
 
 
@@ -237,6 +259,7 @@ class RoomSlot:
         self.task: trio.lowlevel.Task | None = None
 
     def answer(self, receipt: Receipt) -> None:
+        """Tells the sender what became of its message."""
         self.receipt = receipt
         task = self.task
         if task is not None:
@@ -285,7 +308,11 @@ def stopped_error(delivery: Delivery) -> ActorStopped:
     cause = extra.cause if extra is not None else None
     error = ActorStopped(
         f"{cell.path} has stopped and cannot answer {type(delivery.message).__qualname__}"
-        + (f": it failed with {type(cause).__qualname__}: {cause}" if cause is not None else "; watch it to learn of its end, or spawn another")
+        + (
+            f": it failed with {type(cause).__qualname__}: {cause}"
+            if cause is not None
+            else "; watch it to learn of its end, or spawn another"
+        )
     )
     error.__cause__ = cause
     return error

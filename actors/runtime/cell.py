@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
+from retinue.actors.runtime.actor import Actor, is_resident
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, DROPPED_NEWEST, FULL, STOPPED, Receipt
 
 if TYPE_CHECKING:
-    import contextvars
     from collections.abc import Callable
 
-    from retinue.actors.runtime.actor import Actor, HandlerInfo
+    from retinue.actors.runtime.actor import HandlerInfo
     from retinue.actors.runtime.asks import AskSlot, RoomSlot
     from retinue.actors.runtime.context import ActorContext
     from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.ref import Ref
-    from retinue.actors.runtime.scheduler import Kernel
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.tasks import OwnedTask
     from retinue.actors.runtime.watch import StopReason, Watch
@@ -53,19 +53,17 @@ class Spec:
 
     __slots__ = ("cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "mailbox", "resident", "room", "special", "supervision")
 
-    def __init__(
-        self, cls: type[Actor], handlers: dict[type[Message], HandlerInfo], supervision: Supervision, mailbox: Mailbox, base: type[Actor]
-    ) -> None:
+    def __init__(self, cls: type[Actor], handlers: dict[type[Message], HandlerInfo], supervision: Supervision, mailbox: Mailbox) -> None:
         self.cls = cls
         self.handlers = handlers
         self.supervision = supervision
         self.mailbox = mailbox
         self.room = mailbox.capacity - 1
         self.special = mailbox.kind != "fifo"
-        self.has_init = cls.__init__ is not base.__init__
-        self.has_start = cls.on_start is not base.on_start
-        self.has_stop = cls.on_stop is not base.on_stop
-        self.resident = hasattr(cls, "run") and cls.run.__code__.co_flags & 0x80 != 0 and cls.run.__code__.co_argcount == 1 if hasattr(getattr(cls, "run", None), "__code__") else False
+        self.has_init = cls.__init__ is not Actor.__init__
+        self.has_start = cls.on_start is not Actor.on_start
+        self.has_stop = cls.on_stop is not Actor.on_stop
+        self.resident = is_resident(cls)
         self.hooked = self.has_start or self.resident or cls.blocking
 
 
@@ -142,13 +140,13 @@ class Cell:
     room: float
     control: deque[tuple[Callable[..., Any], tuple[Any, ...]]] | None
     turn: Delivery | None
-    context: contextvars.Context | None
+    context: Any  # contextvars.Context | None; not spelled out, for the hot paths know that it is there
     grant: SecurityContext
     handlers: dict[type[Message], HandlerInfo]
     handled: int
     gate_context: SecurityContext | None
     gate_handler: HandlerInfo | None
-    gate_security: SecurityContext | None
+    gate_security: Any
     facade: ActorContext | None
     extra: Extra | None
     ready_at: float
@@ -167,6 +165,7 @@ class Cell:
         return "/" + "/".join(reversed(parts))
 
     def extras(self) -> Extra:
+        """The rarer parts, made at the first need."""
         extra = self.extra
         if extra is None:
             extra = self.extra = Extra()

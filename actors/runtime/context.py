@@ -37,8 +37,7 @@ class _Done:
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, None]:
-        return None
-        yield
+        yield from ()
 
 
 _DONE = _Done()
@@ -115,7 +114,9 @@ class ActorContext:
     def _turn(self) -> Delivery:
         turn = current()
         if turn.__class__ is not Delivery or turn.cell is not self._cell or turn.thread not in (0, get_ident()):
-            raise NoContext(f"this is no turn of {self._cell.path}: self.ctx speaks of the message that the actor is handling, in the task or thread that handles it")
+            raise NoContext(
+                f"this is no turn of {self._cell.path}: self.ctx speaks of the message that the actor is handling, in the task or thread that handles it"
+            )
         return turn
 
     @property
@@ -187,9 +188,11 @@ class ActorContext:
         return Deferred(slot)
 
     def _take_slot(self, turn: Delivery) -> AskSlot:
-        slot = turn.slot
+        slot: AskSlot | TakenSlot | None = turn.slot
         if isinstance(slot, TakenSlot):
-            raise DefinitionError(f"the answer to {type(turn.message).__qualname__} was deferred or forwarded before; a reply slot is used once")
+            raise DefinitionError(
+                f"the answer to {type(turn.message).__qualname__} was deferred or forwarded before; a reply slot is used once"
+            )
         if turn.handler is None or turn.handler.kind == GENERATOR:
             raise DefinitionError("a stream cannot be deferred or forwarded; yield what there is")
         if slot is None:
@@ -211,10 +214,14 @@ class ActorContext:
             raise DefinitionError("a blocking actor lives in a thread and cannot own trio tasks")
         if self._cell.closed:
             raise NoContext(f"{self._cell.path} is stopping and starts no more tasks")
-        return start_owned(self._cell, turn.security, function, arguments, name or getattr(function, "__qualname__", repr(function)))
+        return start_owned(self._cell, turn.security, function, arguments, name or str(getattr(function, "__qualname__", function)))
 
     def pipe_to_self(
-        self, awaitable: Awaitable[Any], *, then: Callable[[Any], Message] | None = None, catch: Callable[[Exception], Message] | None = None
+        self,
+        awaitable: Awaitable[Any],
+        *,
+        then: Callable[[Any], Message] | None = None,
+        catch: Callable[[Exception], Message] | None = None,
     ) -> OwnedTask:
         """Awaits something in a task of the actor's own and sends the outcome to the actor as a message, under the current message's authority.
 
@@ -252,9 +259,13 @@ class ActorContext:
         if turn.message is None:
             raise DefinitionError("there is no current message to stash: this is a hook or a background task")
         if isinstance(turn.slot, TakenSlot) or (turn.handler is not None and turn.handler.kind == GENERATOR):
-            raise DefinitionError(f"{type(turn.message).__qualname__} was stashed, deferred or forwarded before, or is a stream: it cannot be stashed")
+            raise DefinitionError(
+                f"{type(turn.message).__qualname__} was stashed, deferred or forwarded before, or is a stream: it cannot be stashed"
+            )
         if len(extra.stash) >= self._cell.spec.mailbox.capacity:
-            raise MailboxFull(f"{self._cell.path} has stashed {len(extra.stash)} messages, as many as its mailbox holds; unstash, or refuse what comes")
+            raise MailboxFull(
+                f"{self._cell.path} has stashed {len(extra.stash)} messages, as many as its mailbox holds; unstash, or refuse what comes"
+            )
         again = make_delivery(self._cell, turn.handler, turn.message, turn.context, turn.origin, turn.asker, turn.timeout)
         again.postmark = turn.postmark
         if turn.asked:

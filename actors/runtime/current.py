@@ -12,6 +12,7 @@ Each message gets a fresh value. A reused one would hand a background task the a
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from retinue.mailbox.envelope import Envelope
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from retinue.actors.runtime.actor import HandlerInfo
     from retinue.actors.runtime.cell import Cell
-    from retinue.actors.runtime.scheduler import Kernel
+    from retinue.actors.runtime.kernel import Kernel
     from retinue.security.context import SecurityContext
 
 __all__ = ["Current", "Delivery", "Roots", "Suspension", "current", "current_variable", "make_delivery"]
@@ -62,7 +63,7 @@ class Delivery(Envelope):
     __slots__ = ("cell", "depth", "handler", "received", "security", "suspension", "waits")
 
     cell: Cell
-    handler: HandlerInfo | None
+    handler: Any  # HandlerInfo | None; not spelled out, for the hot paths know that it is there
     security: SecurityContext
     depth: int
     waits: Delivery | set[Delivery] | None
@@ -78,8 +79,9 @@ class Delivery(Envelope):
     @property
     def origin(self) -> Cell | None:
         """The actor that sent the message."""
-        source = self.source
-        return source.cell if source.__class__ is Delivery else source
+        source: Any = self.source
+        found: Cell | None = source.cell if source.__class__ is Delivery else source
+        return found
 
     @property
     def asked(self) -> bool:
@@ -107,6 +109,7 @@ class Roots:
         self.outer = outer
 
     def of(self, kernel: Kernel) -> bool:
+        """Whether the task entered that system."""
         mark: Any = self
         while mark.__class__ is Roots:
             if mark.kernel is kernel:
@@ -118,7 +121,8 @@ class Roots:
 Current: TypeAlias = "Delivery | Roots | None"
 
 current_variable: contextvars.ContextVar[Current] = contextvars.ContextVar("retinue_current", default=None)
-current = current_variable.get
+current: Callable[[], Any] = current_variable.get
+"""What is in force here; `Any` because callers look at the class first, and type checkers do not follow that."""
 
 
 _new = Delivery.__new__

@@ -126,5 +126,7 @@ def _children(task: trio.lowlevel.Task, turn: Delivery) -> list[trio.lowlevel.Ta
 
 def _parents_wait(task: trio.lowlevel.Task, turn: Delivery) -> bool:
     """Whether the turn's own task does nothing but wait for its nurseries' children. (Where trio does not tell: no alarm.)"""
-    ours = [nursery for nursery in task.child_nurseries if any(child.context.get(current_variable) is turn for child in nursery.child_tasks)]
+    ours = [
+        nursery for nursery in task.child_nurseries if any(child.context.get(current_variable) is turn for child in nursery.child_tasks)
+    ]
     return bool(ours) and bool(getattr(ours[-1], "_parent_waiting_in_aexit", False))

@@ -38,6 +38,7 @@ class EventRing:
         self._events: deque[Event] = deque(maxlen=size)
 
     def add(self, cell: Cell, what: str, detail: str) -> None:
+        """Notes an event of an actor."""
         self._events.append(Event(trio.current_time(), cell.path, what, detail))
 
     def events(self, path: str | None = None) -> list[Event]:

@@ -227,13 +227,13 @@ def _message_types(function: Callable[..., Any], where: str, names: dict[str, An
     if annotation is inspect.Parameter.empty:
         raise DefinitionError(f"{where}: annotate its parameter with the message class: `{takes[1].name}: SomeMessage`")
     try:
-        resolved = _resolve(function, takes[1].name, annotation, names)
+        resolved = _resolve(function, annotation, names)
     except NameError:
         return None
     return _flatten(resolved, where)
 
 
-def _resolve(function: Callable[..., Any], parameter: str, annotation: Any, names: dict[str, Any]) -> Any:
+def _resolve(function: Callable[..., Any], annotation: Any, names: dict[str, Any]) -> Any:
     if not isinstance(annotation, str):
         return annotation
     scope = dict(names)
@@ -244,7 +244,7 @@ def _resolve(function: Callable[..., Any], parameter: str, annotation: Any, name
             except ValueError:
                 pass
 
-    return eval(annotation, function.__globals__, scope)  # what typing.get_type_hints does, for one annotation
+    return eval(annotation, function.__globals__, scope)  # noqa: S307 - the actor's own source text; what typing.get_type_hints does, for one annotation
 
 
 def _flatten(annotation: Any, where: str) -> list[type[Message]]:
@@ -256,6 +256,8 @@ def _flatten(annotation: Any, where: str) -> list[type[Message]]:
     if isinstance(origin, type) and issubclass(origin, Message):
         annotation = origin  # a generic message: Box[int] is a Box at run time
     if not (isinstance(annotation, type) and issubclass(annotation, Message)):
-        raise DefinitionError(f"{where}: {annotation!r} is no message class; derive it from rt.Message, rt.Request[…] or rt.Stream[…] and decorate it with @rt.message")
+        raise DefinitionError(
+            f"{where}: {annotation!r} is no message class; derive it from rt.Message, rt.Request[…] or rt.Stream[…] and decorate it with @rt.message"
+        )
     message_info(annotation)
     return [annotation]

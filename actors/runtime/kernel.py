@@ -66,7 +66,16 @@ class Kernel(Scheduler):
     """
 
     def __init__(
-        self, name: str, authority: Authority, *, strict: bool, seed: int | None, ask_timeout: float, grace: float, loopback: bool, events: int
+        self,
+        name: str,
+        authority: Authority,
+        *,
+        strict: bool,
+        seed: int | None,
+        ask_timeout: float,
+        grace: float,
+        loopback: bool,
+        events: int,
     ) -> None:
         super().__init__(seed)
         self.name = name
@@ -78,7 +87,7 @@ class Kernel(Scheduler):
         self.grace = grace
         self.stop_grace = min(grace, STOP_GRACE) if grace else STOP_GRACE
         self.thread = 0
-        self.roots: Roots | None = None
+        self.roots: Any = None
         self.sent = 0
         self.retired_handled = 0
         self.spawned = 0
@@ -120,6 +129,7 @@ class Kernel(Scheduler):
         context.run(_start_soon, self.nursery, function, arguments, f"{self.name}: {name}")
 
     def start_worker(self) -> None:
+        """Starts one more worker task."""
         self.start_task(self.template, worker, self, name="worker")
 
     def crash(self, error: BaseException) -> None:
@@ -131,12 +141,13 @@ class Kernel(Scheduler):
 
     def context_of(self, cell: Cell) -> contextvars.Context:
         """The cell's own context variables, made when they are first needed."""
-        context = cell.context
+        context: contextvars.Context | None = cell.context
         if context is None:
             context = cell.context = self.template.copy()
         return context
 
     def check_thread(self, what: str, ref: Ref[Any]) -> None:
+        """Raises WrongThread outside the system's own thread."""
         if get_ident() != self.thread:
             raise WrongThread(
                 f"ref.{what} of {ref.path} was called outside the thread that runs the system {self.name!r}; "
@@ -150,6 +161,7 @@ class Kernel(Scheduler):
         return ThreadHost(cell)
 
     def event(self, cell: Cell, what: str, detail: str) -> None:
+        """Notes an event, where the ring is on."""
         if self.ring is not None:
             self.ring.add(cell, what, detail)
 
@@ -182,7 +194,7 @@ class Kernel(Scheduler):
         mark = turn
         if mark.__class__ is Delivery:
             if mark.cell.kernel is self:
-                if mark.thread and mark.thread != get_ident() or not mark.thread and self.thread != get_ident():
+                if (mark.thread and mark.thread != get_ident()) or (not mark.thread and self.thread != get_ident()):
                     mark = None  # the context variable was copied into a foreign thread: it is nobody's turn there
                 else:
                     security: SecurityContext = mark.security
@@ -234,7 +246,9 @@ class Kernel(Scheduler):
         if not isinstance(message, Message):
             if isinstance(message, type) and issubclass(message, Message):
                 raise Unhandled(f"{cell.path} was sent the class {message.__qualname__} itself; send an instance: {message.__name__}(…)")
-            raise Unhandled(f"{cell.path} was sent {_short(message)}, which is no message; derive its class from rt.Message or rt.Request[…] with @rt.message")
+            raise Unhandled(
+                f"{cell.path} was sent {_short(message)}, which is no message; derive its class from rt.Message or rt.Request[…] with @rt.message"
+            )
         message_info(kind)
         for base in kind.__mro__[1:]:
             found = cell.handlers.get(base)
@@ -253,7 +267,9 @@ class Kernel(Scheduler):
             return self.portal.tell(cell, message, context, approvals)
         delivery = prepare(cell, message, context, approvals, None, asked=False)
         if delivery.handler is not None and delivery.handler.kind == GENERATOR:
-            raise Unhandled(f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not tell")
+            raise Unhandled(
+                f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not tell"
+            )
         return self.post(cell, delivery)
 
     def post(self, cell: Cell, delivery: Delivery) -> Receipt:
@@ -285,6 +301,7 @@ class Kernel(Scheduler):
         return stopped_error(delivery)
 
     def late_reply(self, delivery: Delivery, value: Any, error: BaseException | None) -> None:
+        """Records an answer that nobody waits for any more."""
         origin = delivery.origin
         self.letters.record("late_reply", value, delivery.cell.path, origin.path if origin is not None else None, error)
 
@@ -337,7 +354,7 @@ class Kernel(Scheduler):
         table = dict(handlers)
         if not self.inline_async:
             table = {message: handler.by_worker() if handler.kind == ASYNC else handler for message, handler in table.items()}
-        made = Spec(actor, table, key[1], key[2], Actor)
+        made = Spec(actor, table, key[1], key[2])
         if self.loopback is not None:
             self.loopback.register(made)
         if len(self._specs) > 4096:
@@ -348,11 +365,15 @@ class Kernel(Scheduler):
             self._plain_specs[cls] = made
         return made
 
-    def make_cell(self, parent: Cell, spec: Spec, name: str | None, grant: SecurityContext, birth: tuple[tuple[Any, ...], dict[str, Any]] | None) -> Cell:
+    def make_cell(
+        self, parent: Cell, spec: Spec, name: str | None, grant: SecurityContext, birth: tuple[tuple[Any, ...], dict[str, Any]] | None
+    ) -> Cell:
         """A new cell under its parent, not started yet: its mail waits."""
         if parent.closed or (self.closing and parent is self.user):
-            raise SystemClosed(f"{parent.path} is stopping and takes no new actors") if parent.parent is not None else SystemClosed(
-                f"the system {self.name!r} is closing and takes no new actors"
+            raise (
+                SystemClosed(f"{parent.path} is stopping and takes no new actors")
+                if parent.parent is not None
+                else SystemClosed(f"the system {self.name!r} is closing and takes no new actors")
             )
         key: str | int
         if name is None:
@@ -418,6 +439,7 @@ class Kernel(Scheduler):
                 drop_wait(turn, start)
 
     def watch(self, cell: Cell, watcher: Cell | None = None) -> Watch:
+        """A watch on a cell, for outside or for the actor `watcher`."""
         watch = Watch(cell.ref, watcher)
         if cell.state == DEAD:
             watch.deliver(terminated_of(cell))
@@ -449,7 +471,7 @@ class Kernel(Scheduler):
         self.stopped += 1
 
     def _guardian(self, name: str) -> Cell:
-        spec = Spec(Guardian, {}, DEFAULT_SUPERVISION, DEFAULT_MAILBOX, Actor)
+        spec = Spec(Guardian, {}, DEFAULT_SUPERVISION, DEFAULT_MAILBOX)
         cell = new_cell(self, None, spec, name, self.root)
         cell.actor = Guardian()
         cell.actor._cell = cell
@@ -488,5 +510,3 @@ def _start_soon(nursery: trio.Nursery, function: Callable[..., Any], arguments: 
 def _short(value: object) -> str:
     text = f"an object of type {type(value).__qualname__}"
     return f"{text} ({value!r})" if isinstance(value, (int, float, str)) and len(repr(value)) < 40 else text
-
-

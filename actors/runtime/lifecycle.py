@@ -16,7 +16,6 @@ from retinue.actors.runtime.receipts import STOPPED
 from retinue.actors.runtime.stepping import call, resume
 from retinue.actors.runtime.supervision import next_delay
 from retinue.actors.runtime.watch import StopReason, terminated_of
-
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -367,7 +366,11 @@ def _fail_deferred(cell: Cell) -> None:
         return
     for slot in list(extra.deferred):
         label = type(slot.delivery.message).__qualname__
-        slot.fail(ActorStopped(f"{cell.path} was stopped or restarted before it answered the {label} that it had deferred; the outcome is unknown"))
+        slot.fail(
+            ActorStopped(
+                f"{cell.path} was stopped or restarted before it answered the {label} that it had deferred; the outcome is unknown"
+            )
+        )
     extra.deferred.clear()
 
 

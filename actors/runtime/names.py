@@ -23,7 +23,9 @@ def check_name(name: object) -> str:
     if not isinstance(name, str):
         raise DefinitionError(f"name={name!r}: an actor's name is a str")
     if not _NAME.fullmatch(name):
-        raise DefinitionError(f"name={name!r}: an actor's name has 1 to 128 letters, digits and _ . @ : ~ + -, begins with a letter, a digit or _, and holds no /")
+        raise DefinitionError(
+            f"name={name!r}: an actor's name has 1 to 128 letters, digits and _ . @ : ~ + -, begins with a letter, a digit or _, and holds no /"
+        )
     return name
 
 
@@ -59,10 +61,7 @@ class Names:
 
     def get(self, name: str) -> Ref[Any] | None:
         """The living actor registered under the name, or with the path (`/user/…`), or None."""
-        if name.startswith("/"):
-            cell = self._walk(name)
-        else:
-            cell = self._registered.get(name)
+        cell = self._walk(name) if name.startswith("/") else self._registered.get(name)
         return cell.ref if cell is not None and cell.state != DEAD else None
 
     def names(self) -> list[str]:

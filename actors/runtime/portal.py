@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import get_ident
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from retinue.actors.runtime.asks import ROOM, AskSlot
 from retinue.actors.runtime.current import Delivery, current, make_delivery
+from retinue.actors.runtime.errors import SystemClosed, WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
-from retinue.actors.runtime.receipts import CLOSED, FULL, HANDED_OVER, Receipt
+from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, FULL, HANDED_OVER, Receipt
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 
@@ -21,14 +24,50 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
     from retinue.security.context import SecurityContext
 
-__all__ = ["PORTAL_CAPACITY", "Portal"]
+__all__ = ["PORTAL_CAPACITY", "Latch", "Portal"]
 
 _log = logging.getLogger("retinue.runtime")
 
 PORTAL_CAPACITY = 65_536
-"""Calls from other threads that may wait for the system's thread."""
+"""Messages from other threads that may wait for the system's thread."""
 BATCH = 256
 """Calls that are run before the loop gets a turn."""
+PULSE = 1.0
+"""Seconds after which a thread that waits for the loop looks whether the loop is still there."""
+
+
+class Latch:
+    """Where a thread waits for an outcome that the system's thread will give. Single use."""
+
+    __slots__ = ("_lock", "done", "error", "value")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.done = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def set(self, value: Any, error: BaseException | None) -> None:
+        self.value = value
+        self.error = error
+        self.done = True
+        self._lock.release()
+
+    def wait(self, portal: Portal) -> Any:
+        """Blocks the calling thread until the outcome is there, and returns or raises it. Raises SystemClosed where the loop is gone without giving one."""
+        while not self._lock.acquire(timeout=PULSE):
+            if not portal.is_open() and not self._lock.acquire(timeout=PULSE):
+                raise SystemClosed("the system's loop has ended without an answer")
+            if self.done:
+                break
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # else the error's traceback would hold this frame, and this frame the error
+        return self.value
 
 
 class Portal:
@@ -36,9 +75,11 @@ class Portal:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._calls: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._calls: deque[list[Any]] = deque()  # [arguments, function]; whoever pops the function has the call
         self._armed = False
         self._token: trio.lowlevel.TrioToken | None = None
+        self._lock = threading.Lock()
+        self._refused = 0
 
     def open(self, token: trio.lowlevel.TrioToken) -> None:
         """The system's loop runs."""
@@ -47,28 +88,55 @@ class Portal:
     def close(self) -> None:
         """The system's loop ends; calls that still wait are run now, in the system's thread."""
         self._token = None
+        self._count_refused()
         while self._calls:
             self._run_one()
+
+    def is_open(self) -> bool:
+        """Whether there still is a loop behind it."""
+        token = self._token
+        if token is None:
+            return False
+        try:
+            token.run_sync_soon(_nothing, idempotent=True)
+        except trio.RunFinishedError:
+            self._token = None
+        return self._token is not None
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def post(self, function: Callable[..., Any], *arguments: Any) -> bool:
         """Hands a call over; False where the system is closed. Whatever the call raises is logged: it must not end trio's run."""
+        if self._token is None:
+            return False
+        call = [arguments, function]
+        self._calls.append(call)
         token = self._token
         if token is None:
-            return False
-        self._calls.append((function, arguments))
+            return not _take_back(call)  # closed in between: either the last drain has run the call, or nobody will
         if not self._armed:
             self._armed = True
             try:
                 token.run_sync_soon(self._drain)
             except trio.RunFinishedError:
-                return False
+                self._token = None
+                return not _take_back(call)
         return True
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs a function in the system's thread, blocks until it has, and returns or raises its outcome. Not for the system's own thread."""
+        if get_ident() == self._kernel.thread:
+            raise WrongThread(f"this is the thread of the system {self._kernel.name!r}: it would wait for itself")
+        latch = Latch()
+        if not self.post(_answer, latch, function, arguments):
+            raise SystemClosed(f"the system {self._kernel.name!r} is closed")
+        return latch.wait(self)
 
     def _drain(self) -> None:
         self._armed = False  # first: a call that is appended from now on arms again
+        if self._refused:
+            self._count_refused()
         for _ in range(BATCH):
             if not self._calls:
                 return
@@ -78,9 +146,13 @@ class Portal:
             self._token.run_sync_soon(self._drain)
 
     def _run_one(self) -> None:
-        function, arguments = self._calls.popleft()
+        call = self._calls.popleft()
         try:
-            function(*arguments)
+            function = call.pop()
+        except IndexError:
+            return  # taken back
+        try:
+            function(*call[0])
         except BaseException:
             _log.exception("a call from another thread failed: %s", getattr(function, "__qualname__", function))
 
@@ -91,20 +163,70 @@ class Portal:
         kernel = self._kernel
         handler = kernel.find_handler(cell, message)
         if handler.kind == GENERATOR:
-            raise Unhandled(f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not tell")
+            raise Unhandled(
+                f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not tell"
+            )
         turn = current()
         security = kernel.sending_context(turn, context, cell)
         acts = turn.__class__ is Delivery and turn.cell.kernel is kernel and turn.thread == get_ident()
         delivery = make_delivery(cell, handler, message, security, turn.cell if acts else None)
+        if acts and turn.postmark is not None and turn.postmark.trace is not None:
+            delivery.postmark = Postmark((), turn.postmark.trace)
         if approvals:
-            delivery.postmark = Postmark(tuple(approvals))
-        if len(self._calls) >= PORTAL_CAPACITY:
-            self.post(self._refused, delivery, "mailbox_full")
-            return FULL
-        if not self.post(kernel.post, cell, delivery):
-            return CLOSED
-        return HANDED_OVER
+            delivery.postmark = Postmark(tuple(approvals), delivery.postmark.trace if delivery.postmark is not None else None)
+        if kernel.loopback is not None:
+            delivery.message = kernel.loopback.message(message)
+        return self.hand_over(delivery)
 
-    def _refused(self, delivery: Delivery, reason: str) -> None:
-        self._kernel.sent += 1
-        self._kernel.record(reason, delivery)
+    def hand_over(self, delivery: Delivery) -> Receipt:
+        """Hands a prepared tell over. Its receipt tells only that; a mailbox that refuses it makes it a dead letter."""
+        kernel = self._kernel
+        if len(self._calls) >= PORTAL_CAPACITY:
+            # Nothing is queued for the loop, it has enough to do: the count of what was sent is brought up to date by the next drain.
+            kernel.record("mailbox_full", delivery)
+            with self._lock:
+                self._refused += 1
+            return FULL
+        return HANDED_OVER if self.post(kernel.post, delivery.cell, delivery) else CLOSED
+
+    def begin(self, delivery: Delivery, slot: AskSlot) -> None:
+        """Runs in the system's thread: enqueues a request from another one. Whatever becomes of it, the slot is told."""
+        kernel, cell = self._kernel, delivery.cell
+        delivery.slot = slot
+        kernel.sent += 1
+        receipt = CLOSED if kernel.closing and delivery.origin is None else cell.enqueue(delivery)
+        if receipt is not ACCEPTED:
+            if receipt.reason not in ("mailbox_full", "dropped_newest"):
+                kernel.record(receipt.reason, delivery)
+                slot.fail(kernel.gone(delivery))
+                return
+            slot.stage = ROOM
+            cell.extras().waiters[delivery] = None
+        slot.arm()
+
+    def _count_refused(self) -> None:
+        with self._lock:
+            self._kernel.sent += self._refused
+            self._refused = 0
+
+
+def _take_back(call: list[Any]) -> bool:
+    try:
+        call.pop()
+    except IndexError:
+        return False
+    call.clear()
+    return True
+
+
+def _answer(latch: Latch, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        value = function(*arguments)
+    except BaseException as error:
+        latch.set(None, error)
+    else:
+        latch.set(value, None)
+
+
+def _nothing() -> None:
+    pass

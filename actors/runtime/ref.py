@@ -182,9 +182,8 @@ class Ref(Generic[A_co]):
         cell.turn = delivery
         kernel.running = cell
         kernel.sent = sent = kernel.sent + 1
-        if not sent & 63:
-            began = perf_counter()
-        coroutine = None
+        began = 0.0 if sent & 63 else perf_counter()
+        value = coroutine = trap = base = None
         try:
             if context is cell.gate_context and handler is cell.gate_handler:
                 delivery.security = cell.gate_security
@@ -220,7 +219,9 @@ class Ref(Generic[A_co]):
         delivery.message = delivery.source = None  # the cell's context holds the turn until the next one: not what came with it, too
         return value
 
-    async def _ask_slowly(self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[object], detached: bool) -> Any:
+    async def _ask_slowly(
+        self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[object], detached: bool
+    ) -> Any:
         """The path by the queue: the target is busy, the ask is out of the ordinary, or it is wrong and needs an error."""
         cell = self._cell
         kernel = cell.kernel
@@ -255,7 +256,14 @@ class Ref(Generic[A_co]):
         kernel = cell.kernel
         turn = current()
         handler = cell.handlers.get(message.__class__)
-        if handler is None or context is not None or not kernel.plain or approvals or get_ident() != kernel.thread or handler.kind == GENERATOR:
+        if (
+            handler is None
+            or context is not None
+            or not kernel.plain
+            or approvals
+            or get_ident() != kernel.thread
+            or handler.kind == GENERATOR
+        ):
             return kernel.tell_slowly(cell, message, context, approvals)
         if turn.__class__ is Delivery and turn.cell.kernel is kernel:
             context = turn.security
@@ -299,7 +307,9 @@ class Ref(Generic[A_co]):
         kernel.check_thread("send", self)
         delivery = prepare(cell, message, context, approvals, None, asked=False)
         if delivery.handler.kind == GENERATOR:
-            raise Unhandled(f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not send")
+            raise Unhandled(
+                f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not send"
+            )
         kernel.sent += 1
         receipt = cell.enqueue(delivery)
         if receipt is ACCEPTED:
@@ -375,7 +385,9 @@ def new_cell(kernel: Kernel, parent: Cell | None, spec: Spec, name: str | int, g
     cell.closed = False
     cell.handled = 0
     cell.waited = cell.worked = 0.0
-    cell.actor = cell.birth = cell.children = cell.head = cell.box = cell.control = cell.turn = cell.context = cell.facade = cell.extra = None
+    cell.actor = cell.birth = cell.children = cell.head = cell.box = cell.control = cell.turn = cell.context = cell.facade = cell.extra = (
+        None
+    )
     cell.gate_context = cell.gate_handler = cell.gate_security = None
     cell.queue = spec.mailbox.make_queue() if spec.special else None
     return cell
@@ -386,7 +398,7 @@ def prepare(
 ) -> Delivery:
     """A delivery for the slower paths, after every check that can be made at the send site. Raises what is wrong with the call; nothing was sent then."""
     kernel = cell.kernel
-    turn = current()
+    turn: Any = current()
     handler = kernel.find_handler(cell, message)
     security = kernel.sending_context(turn, context, cell)
     in_turn = turn.__class__ is Delivery and turn.cell.kernel is kernel
@@ -436,7 +448,7 @@ async def _wait_for_answer(delivery: Delivery, slot: AskSlot) -> Any:
 
 async def _wait_for_room(delivery: Delivery, limit: float) -> Receipt:
     cell = delivery.cell
-    turn = current()
+    turn: Any = current()
     in_turn = turn.__class__ is Delivery
     if in_turn:
         try:

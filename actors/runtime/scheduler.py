@@ -70,7 +70,7 @@ class Scheduler:
         self.spare_boxes: list[deque[Any]] = []
         self.inline_suspended = 0
         self.breath_at = 0.0
-        self.dice = None if seed is None else random.Random(seed)
+        self.dice = None if seed is None else random.Random(seed)  # noqa: S311 - an order, not a secret
         self.quiet_waiters: list[trio.lowlevel.Task] = []
         self.closing = False
         self.plain = seed is None
@@ -94,6 +94,7 @@ class Scheduler:
             self.start_worker()
 
     def start_worker(self) -> None:
+        """Starts one more worker task."""
         raise NotImplementedError  # the kernel knows its nursery
 
     def next_cell(self) -> Cell:
@@ -112,6 +113,7 @@ class Scheduler:
         return not self.ready and len(self.parked) == self.workers and not self.inline_suspended
 
     def notice_quiet(self) -> None:
+        """Wakes who waits for a quiet moment, if this is one."""
         if self.quiet_waiters and self.is_quiet():
             for task in self.quiet_waiters:
                 reschedule(task)
@@ -216,7 +218,7 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
         slot = delivery.slot
         if slot is not None:
             if slot.stage == WITHDRAWN:
-                cell.extra.withdrawn -= 1
+                cell.extras().withdrawn -= 1
                 continue
             slot.stage = ASK_RUNNING
         cell.turn = delivery
@@ -244,10 +246,9 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
 
 
 @enable_ki_protection
-async def _run_async(kernel: Kernel, cell: Cell, delivery: Delivery, scope: trio.CancelScope) -> Any:
+async def _run_async(kernel: Kernel, cell: Cell, delivery: Any, scope: trio.CancelScope) -> Any:
     """Runs a handler that may suspend: an async one, a stream, or one in the actor's own thread."""
     handler, context = delivery.handler, cell.context
-    assert handler is not None and context is not None
     if handler.kind != ASYNC:
         delivery.suspension = Suspension(current_task(), scope)
         return await outcomes.run_special(kernel, cell, delivery)

@@ -112,7 +112,7 @@ def statistics_of(kernel: Kernel) -> SystemStatistics:
         sent=kernel.sent,
         handled=handled,
         dead_letters=kernel.letters.messages,
-        dead_letters_by_reason=dict(kernel.letters.counts),
+        dead_letters_by_reason={str(reason): count for reason, count in kernel.letters.counts.items()},
         queued=queued,
         actors=actors,
         spawned=kernel.spawned,

@@ -20,14 +20,12 @@ from trio.lowlevel import current_task, enable_ki_protection
 
 from retinue.actors.runtime.current import current_variable
 
-try:  # `current_task()` without the call
-    from trio._core._run import GLOBAL_RUN_CONTEXT as run_context
-except ImportError:  # then `supported()` is false, and nobody reads it
-    run_context = None  # type: ignore[assignment]
+# `current_task()` without the call. Where trio does not have it, `supported()` is false and nobody reads it.
+run_context: Any = getattr(trio._core._run, "GLOBAL_RUN_CONTEXT", None)
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
-    from retinue.actors.runtime.scheduler import Kernel
+    from retinue.actors.runtime.kernel import Kernel
 
 __all__ = ["call", "drive", "enclose", "enter", "enter_async", "resume", "run_context", "supported"]
 
@@ -70,7 +68,8 @@ def resume(
         try:
             sent = yield trap
         except BaseException as error:
-            step, argument = coroutine.throw, error
+            step: Any = coroutine.throw
+            argument: Any = error
         else:
             step, argument = coroutine.send, sent
         if cell is not None:
@@ -97,7 +96,8 @@ def drive(
         try:
             sent = yield trap
         except BaseException as error:
-            step, argument = coroutine.throw, error
+            step: Any = coroutine.throw
+            argument: Any = error
         else:
             step, argument = coroutine.send, sent
         kernel.lookers += 1

@@ -83,6 +83,7 @@ class StreamSlot(AskSlot):
         return item
 
     def give_up(self, reason: str = "withdrawn") -> None:
+        """The reader has left, or the deadline has passed."""
         super().give_up(reason)
         if self.closed:
             self.items.clear()
@@ -177,7 +178,9 @@ class StreamReader(Generic[E]):
     async def __anext__(self) -> E:
         slot = self._slot
         if slot is None:
-            raise StreamClosed(f"read the stream of {self._cell.path} inside its block: `async with ref.stream(message) as items: async for item in items: …`")
+            raise StreamClosed(
+                f"read the stream of {self._cell.path} inside its block: `async with ref.stream(message) as items: async for item in items: …`"
+            )
         turn = current()
         asker = slot.delivery.asker
         if asker is None or turn is not asker:
@@ -194,5 +197,3 @@ class StreamReader(Generic[E]):
             raise
         finally:
             drop_wait(asker, slot.delivery)
-
-

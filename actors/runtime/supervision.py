@@ -58,14 +58,25 @@ class Supervision:
     def __attrs_post_init__(self) -> None:
         for field, kinds in (("restart", Restart), ("strategy", Strategy)):
             if getattr(self, field) not in get_args(kinds):
-                raise DefinitionError(f"Supervision({field}={getattr(self, field)!r}) is unknown; choose one of {', '.join(get_args(kinds))}")
+                raise DefinitionError(
+                    f"Supervision({field}={getattr(self, field)!r}) is unknown; choose one of {', '.join(get_args(kinds))}"
+                )
         for kind, directive in self.on.items():
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
                 raise DefinitionError(f"Supervision(on=…) maps exception classes to directives, and {kind!r} is no exception class")
             if directive not in get_args(Directive):
-                raise DefinitionError(f"Supervision(on={{{kind.__name__}: {directive!r}}}) is unknown; choose one of {', '.join(get_args(Directive))}")
-        _check_pair("backoff", self.backoff, "(first delay, longest delay) in seconds, 0 ≤ first ≤ longest", lambda first, longest: 0 <= first <= longest < math.inf)
-        _check_pair("intensity", self.intensity, "(restarts, seconds)", lambda count, seconds: count >= 0 and seconds > 0 and count == int(count))
+                raise DefinitionError(
+                    f"Supervision(on={{{kind.__name__}: {directive!r}}}) is unknown; choose one of {', '.join(get_args(Directive))}"
+                )
+        _check_pair(
+            "backoff",
+            self.backoff,
+            "(first delay, longest delay) in seconds, 0 ≤ first ≤ longest",
+            lambda first, longest: 0 <= first <= longest < math.inf,
+        )
+        _check_pair(
+            "intensity", self.intensity, "(restarts, seconds)", lambda count, seconds: count >= 0 and seconds > 0 and count == int(count)
+        )
 
     def decide(self, error: BaseException) -> Directive:
         """What the error leads to."""

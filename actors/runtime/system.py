@@ -150,7 +150,9 @@ class ActorSystem:
         swallowed = bool(self._body.__exit__(kind, error, traceback))
         interrupts().discard(self)
         try:
-            await self.stop(grace=None if error is None or swallowed else min(self._kernel.grace, 1.0) if isinstance(error, trio.Cancelled) else None)
+            await self.stop(
+                grace=None if error is None or swallowed else min(self._kernel.grace, 1.0) if isinstance(error, trio.Cancelled) else None
+            )
         finally:
             current_variable.reset(self._mark)
         if self._kernel.fatal is not None:
@@ -287,5 +289,3 @@ def _check_loop() -> None:
             f"retinue.ActorSystem runs on trio, and this is {library}. Under asyncio (FastAPI, notebooks) use `from retinue.aio import ActorSystem`; "
             "in a plain script use `from retinue.sync import ActorSystem`, or trio.run(main)"
         )
-
-

@@ -44,6 +44,7 @@ class OwnedTask:
         await self._finished.wait()
 
     async def run(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+        """The task itself; nothing but cancellation leaves it."""
         cell = self._cell
         failure: BaseException | None = None
         try:
@@ -63,7 +64,9 @@ class OwnedTask:
             lifecycle.fail_task(cell, self.name, failure)
 
 
-def start_owned(cell: Cell, security: SecurityContext, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], name: str) -> OwnedTask:
+def start_owned(
+    cell: Cell, security: SecurityContext, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], name: str
+) -> OwnedTask:
     """Starts a task that the cell owns, under `security` and without a deadline."""
     task = OwnedTask(cell, name)
     cell.extras().tasks.add(task)

@@ -50,7 +50,7 @@ class Terminated(Message):
 class Watch:
     """A watch on one actor. `await watch.wait()` returns its `Terminated`, however often it is called, at once if the actor is gone."""
 
-    __slots__ = ("_result", "_watcher", "_waiting", "ref")
+    __slots__ = ("_result", "_waiting", "_watcher", "ref")
 
     def __init__(self, ref: Ref[Any], watcher: Cell | None = None) -> None:
         self.ref = ref
@@ -85,8 +85,8 @@ class Watch:
 
     def __await__(self) -> Generator[Any, None, Watch]:
         """`await ctx.watch(ref)` is `ctx.watch(ref)`, as `await system.watch(ref)` returns the watch."""
+        yield from ()
         return self
-        yield
 
     def deliver(self, terminated: Terminated) -> None:
         """The actor has ended (called once, by the runtime)."""

@@ -35,10 +35,12 @@ class Watchdog:
         self.reports = 0
 
     def start(self) -> None:
+        """Starts to watch."""
         self._thread = threading.Thread(target=self._watch, name=f"retinue watchdog of {self._kernel.name}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
+        """Stops to watch."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=1.0)
