@@ -55,7 +55,7 @@ def deadline_of(delivery: Delivery) -> float:
         if timeout is None:
             timeout = (handler.info.timeout if handler is not None else None) or delivery.cell.kernel.ask_timeout
         deadline = trio.current_time() + timeout
-        if asker is not None:
+        if asker is not None and asker.asked:  # a message that was told has no deadline, so it hands none on
             deadline = min(deadline, deadline_of(asker))
         postmark.deadline = deadline
     return deadline
@@ -153,7 +153,9 @@ class AskSlot:
             )
         else:
             state = (
-                "is still being handled and was cancelled"
+                "goes on in its actor's thread, which cannot be cancelled"
+                if self.stage == RUNNING and delivery.thread
+                else "is still being handled and was cancelled"
                 if self.stage == RUNNING
                 else f"still waited behind {max(cell.waiting() - 1, 0)} other messages and was withdrawn"
             )

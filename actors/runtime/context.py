@@ -306,7 +306,8 @@ class ActorContext:
 
     def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor. If this actor has a handler for `Terminated` it gets one as a message; the returned watch can be awaited too."""
-        self._turn()
+        if self._turn().thread:
+            return self._cell.kernel.portal.call(self._cell.kernel.watch, ref._cell, self._cell)  # type: ignore[no-any-return]
         return self._cell.kernel.watch(ref._cell, self._cell)
 
     def stop(self) -> Awaitable[None]:

@@ -92,6 +92,7 @@ class Kernel(Scheduler):
         self.retired_handled = 0
         self.spawned = 0
         self.stopped = 0
+        self.leaked_threads = 0
         self.letters = DeadLetters()
         self.deadlines = Deadlines()
         self.names = Names(self)
@@ -191,7 +192,7 @@ class Kernel(Scheduler):
         """The context that a message is sent under. Raises NoContext, Denied or ForgedContext; see the derivation rules of the security page."""
         if context is not None:
             self.authority.check(context)
-        mark = turn
+        mark: Any = turn
         if mark.__class__ is Delivery:
             if mark.cell.kernel is self:
                 if (mark.thread and mark.thread != get_ident()) or (not mark.thread and self.thread != get_ident()):
@@ -311,7 +312,10 @@ class Kernel(Scheduler):
         if delivery.suspension is None or delivery.suspension.scope is None or (handler is not None and handler.shield and not force):
             return
         if delivery.thread:
-            return  # a thread cannot be cancelled
+            extra = delivery.cell.extra
+            if force and extra is not None and extra.host is not None:
+                extra.host.hurry(delivery)  # a thread cannot be cancelled, only waited for, or left
+            return
         delivery.suspension.scope.cancel()
 
     def notify(self, watcher: Cell, terminated: Terminated) -> None:

@@ -35,8 +35,8 @@ START_GRACE = 30.0
 # -- birth -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def build(cell: Cell) -> None:
-    """Makes the actor's instance, its constructor under the grant's authority. Raises what the constructor raises.
+def build(cell: Cell, turn: Delivery | None = None) -> None:
+    """Makes the actor's instance, its constructor under the grant's authority (as `turn`, in an actor's own thread). Raises what the constructor raises.
 
     The constructor's context variables are a copy of their own that is thrown away: an idle actor should not hold one.
     """
@@ -45,12 +45,13 @@ def build(cell: Cell) -> None:
     actor._cell = cell
     birth = cell.birth
     if cell.spec.has_init:
-        turn = _new(Delivery)  # make_delivery, spelled out: one for each spawn
-        turn.context = turn.security = cell.grant
-        turn.cell = cell
-        turn.depth = 0
-        turn.message = turn.handler = turn.source = turn.timeout = None
-        turn.slot = turn.postmark = turn.waits = turn.suspension = turn.received = None
+        if turn is None:
+            turn = _new(Delivery)  # make_delivery, spelled out: one for each spawn
+            turn.context = turn.security = cell.grant
+            turn.cell = cell
+            turn.depth = 0
+            turn.message = turn.handler = turn.source = turn.timeout = None
+            turn.slot = turn.postmark = turn.waits = turn.suspension = turn.received = None
         if birth is None:
             cell.kernel.template.copy().run(call, turn, cls.__init__, (actor,), _NO_KEYWORDS)
         else:
@@ -87,7 +88,9 @@ async def _bring_up(cell: Cell) -> None:
         cell.extras().host = host = cell.kernel.make_host(cell)
         await host.start()
         turn = make_delivery(cell, None, None, cell.grant, None)
-        await host.run(turn, build, cell)
+        await host.run(turn, build, cell, turn)
+        if cell.closed:
+            raise ActorStopped(f"{cell.path} was stopped while it was being started")
     else:
         build(cell)
     if spec.has_start:

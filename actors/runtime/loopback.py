@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from retinue.actors.runtime.errors import Reject
 from retinue.actors.runtime.ref import Ref
+from retinue.mailbox.errors import WireError
 from retinue.mailbox.wire import WireRegistry
 
 if TYPE_CHECKING:
@@ -46,5 +46,5 @@ class Loopback:
     def _ref_of(self, path: Any) -> Any:
         found = self._kernel.names.get(path) if isinstance(path, str) else None
         if found is None:
-            raise Reject(f"no living actor has the path {path!r}")
+            raise WireError(f"no living actor has the path {path!r}", problem="invalid_fields")
         return found

@@ -130,4 +130,10 @@ async def run_special(kernel: Kernel, cell: Cell, delivery: Delivery) -> Any:
     assert cell.extra is not None
     host = cell.extra.host
     run: Callable[..., Any] = cell.context.run
-    return await host.run(delivery, run, enter, delivery, handler.function, cell.actor, delivery.message)
+    kernel.lookers -= 1  # as in stepping.drive: while this worker waits for the thread, another one looks after the ready queue
+    if kernel.ready and not kernel.lookers:
+        kernel.wake()
+    try:
+        return await host.run(delivery, run, enter, delivery, handler.function, cell.actor, delivery.message)
+    finally:
+        kernel.lookers += 1

@@ -55,10 +55,24 @@ class Ref(Generic[A_co]):
     """The address of an actor, and the right to send it messages. Two refs are equal if they address the same actor; a restart changes nothing.
 
     Made by `spawn`; `Ref[Account]` says what the actor is, and `await ref.ask(request)` is statically the request's answer.
+
+    Options of `ask`, `send` and `stream`, and of `tell` as far as they make sense there:
+
+    - `timeout`: seconds until `AskTimeout` (`MailboxFull` for `send`); default: the message class's, else the system's (30 s). Never longer than what is left of
+      the deadline of the request that the calling handler is working on. `math.inf`: no limit.
+    - `context`: the security context to send under; inside a handler it must descend from the current one. Default: the current one.
+    - `approvals`: approval tokens to redeem.
+    - `detached` (`ask` only): the handler goes on when this asker is cancelled or times out.
+
+    What `ask` raises: `AskTimeout` (no answer in time; the outcome is unknown), `ActorStopped` (the actor has stopped, or did before it answered; the cause is
+    chained), `AskCancelled` (the handler was cancelled), `MailboxFull` (no room in time; not delivered), `Denied` and `ApprovalRequired` (the context does not
+    permit it, or a person must consent), `AskCycle` (it would close a ring of actors that wait for each other), `Unhandled` (the actor has no handler for it),
+    `NoContext` (sent from where nobody's authority is in force, without `context=`), `WrongThread`, and what the handler raised.
     """
 
     __slots__ = ("__weakref__", "_cell")
     _cell: Cell
+    __immutable__ = True
 
     def __init__(self, *_: object) -> None:
         raise DefinitionError("a Ref is made by spawn, and found with ctx.system.registry or system.registry, never built by hand")
@@ -118,60 +132,26 @@ class Ref(Generic[A_co]):
         approvals: Sequence[object] = (),
         detached: bool = False,
     ) -> Any:
-        """Sends a request and waits for its answer.
-
-        Args:
-            message: The request.
-            timeout: Seconds until `AskTimeout`; default: the message class's, else the system's (30 s). Never longer than what is left of the deadline of the
-                request that the calling handler is working on. `math.inf`: no limit.
-            context: The security context to send under; inside a handler it must descend from the current one. Default: the current one.
-            approvals: Approval tokens to redeem.
-            detached: The handler goes on when this asker is cancelled or times out.
-
-        Returns:
-            What the handler returned.
-
-        Raises:
-            AskTimeout: No answer in time; the outcome is unknown.
-            ActorStopped: The actor has stopped, or did before it answered; the cause is chained.
-            MailboxFull: There was no room in time; the request was not delivered.
-            Denied, ApprovalRequired: The context does not permit it, or a person must consent.
-            AskCycle: It would close a ring of actors that wait for each other.
-            Unhandled: The actor has no handler for it.
-            NoContext: Sent from where nobody's authority is in force, without `context=`.
-            Exception: What the handler raised.
-        """
+        """Sends a request and returns what its handler returned. Options and errors: see the class."""
         cell = self._cell
         kernel = cell.kernel
         turn = current()
         handler = cell.handlers.get(message.__class__)
-        if (
-            cell.state != IDLE
-            or handler is None
-            or not handler.inline
-            or context is not None
-            or detached
-            or not kernel.plain
-            or approvals
-            or get_ident() != kernel.thread
-        ):
+        usual = context is None and not detached and not approvals and kernel.plain and cell.state == IDLE
+        if not usual or handler is None or not handler.inline or get_ident() != kernel.thread:
             return await self._ask_slowly(message, timeout, context, approvals, detached)
+        sending: Any
         if turn.__class__ is Delivery and turn.cell.kernel is kernel and turn.depth < MAX_DEPTH:
-            context = turn.security
-            asker = turn
-            depth = turn.depth + 1
+            sending, asker, depth = turn.security, turn, turn.depth + 1
         elif turn is kernel.roots:
-            context = kernel.root
-            asker = None
-            depth = 1
+            sending, asker, depth = kernel.root, None, 1
         else:
             return await self._ask_slowly(message, timeout, context, approvals, detached)
-
         if timeout is not None:
             check_timeout(timeout)
         delivery = _new(Delivery)
         delivery.message = message
-        delivery.context = context
+        delivery.context = sending
         delivery.cell = cell
         delivery.handler = handler
         delivery.source = asker
@@ -185,10 +165,10 @@ class Ref(Generic[A_co]):
         began = 0.0 if sent & 63 else perf_counter()
         value = coroutine = trap = base = None
         try:
-            if context is cell.gate_context and handler is cell.gate_handler:
+            if sending is cell.gate_context and handler is cell.gate_handler:
                 delivery.security = cell.gate_security
             else:
-                delivery.security = kernel.admit(cell, handler, context)
+                delivery.security = kernel.admit(cell, handler, sending)
             if handler.kind == DEF:
                 value = cell.context.run(enter, delivery, handler.function, cell.actor, message)
             else:
@@ -265,17 +245,16 @@ class Ref(Generic[A_co]):
             or handler.kind == GENERATOR
         ):
             return kernel.tell_slowly(cell, message, context, approvals)
+        sending: Any
         if turn.__class__ is Delivery and turn.cell.kernel is kernel:
-            context = turn.security
-            origin = turn.cell
+            sending, origin = turn.security, turn.cell
         elif turn is kernel.roots:
-            context = kernel.root
-            origin = None
+            sending, origin = kernel.root, None
         else:
             return kernel.tell_slowly(cell, message, None, approvals)
         delivery = _new(Delivery)
         delivery.message = message
-        delivery.context = context
+        delivery.context = sending
         delivery.cell = cell
         delivery.handler = handler
         delivery.source = origin

@@ -60,6 +60,7 @@ class SystemStatistics:
         workers: Worker tasks.
         deadlines: Deadlines that are armed.
         ready: Actors that wait for a turn.
+        leaked_threads: Threads of blocking actors that did not end when their actor did, and were left behind.
     """
 
     name: str
@@ -75,6 +76,7 @@ class SystemStatistics:
     workers: int
     deadlines: int
     ready: int
+    leaked_threads: int
 
 
 def actor_statistics(cell: Cell) -> ActorStatistics:
@@ -121,4 +123,5 @@ def statistics_of(kernel: Kernel) -> SystemStatistics:
         workers=kernel.workers,
         deadlines=len(kernel.deadlines),
         ready=len(kernel.ready),
+        leaked_threads=kernel.leaked_threads,
     )

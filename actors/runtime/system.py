@@ -187,6 +187,7 @@ class ActorSystem:
                 kernel.closing = True
                 await kernel.shut_down(0.0)
             kernel.portal.close()
+            kernel.letters.flush()
             if self._watchdog is not None:
                 self._watchdog.stop()
             if kernel.nursery is not None:
