@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import QUEUED, ROOM, RUNNING, AskSlot, TakenSlot, deadline_of
 from retinue.actors.runtime.cell import Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.ref import Ref, prepare
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.watch import Watch
 from retinue.mailbox.errors import MailboxFull
-from retinue.mailbox.messages import Message
+from retinue.mailbox.messages import Message, Request
 from retinue.mailbox.queues import Mailbox
 from retinue.security.errors import DefinitionError, NoContext
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ActorContext", "Deferred"]
 
 A = TypeVar("A", bound="Actor")
+R = TypeVar("R")
 
 
 class _Done:
@@ -140,6 +142,53 @@ class ActorContext:
         """When the current request must be answered, in seconds of trio's clock; None for a message that nobody waits for."""
         turn = self._turn()
         return deadline_of(turn) if turn.asked else None
+
+    @overload
+    def ask(
+        self,
+        ref: Ref[Any],
+        message: Request[R],
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[object] = (),
+    ) -> R: ...
+    @overload
+    def ask(
+        self,
+        ref: Ref[Any],
+        message: Message,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[object] = (),
+    ) -> object: ...
+    def ask(
+        self,
+        ref: Ref[Any],
+        message: Any,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[object] = (),
+    ) -> Any:
+        """Asks from the thread of a blocking actor, and blocks that thread until the answer is there. Elsewhere: `await ref.ask(message)`.
+
+        Arguments, deadline and errors are those of `Ref.ask`. When this actor is to be stopped and its grace is over, ActorStopped is raised here.
+
+        Raises:
+            WrongThread: Called by an actor that is not blocking (it would stop the whole system).
+        """
+        turn = self._turn()
+        extra = self._cell.extra
+        if not turn.thread or extra is None or extra.host is None:
+            raise WrongThread(
+                f"ctx.ask blocks, and {self._cell.path} runs in the system's own loop: write `await ref.ask(message)` in an `async def` handler "
+                f"(or make it a blocking actor: class {self._cell.spec.cls.__name__}(…, blocking=True))"
+            )
+        from retinue.actors.hosts.asking import ask
+
+        return ask(extra.host, turn, ref, message, timeout, context, approvals)
 
     def forward(self, ref: Ref[Any], message: Message, *, context: SecurityContext | None = None) -> None:
         """Hands the current request over: the target answers the original asker, within the original deadline. What the handler returns is ignored then.
@@ -255,6 +304,12 @@ class ActorContext:
     def stash(self) -> None:
         """Sets the current message aside until `unstash_all`. Raises MailboxFull where as many are set aside as the mailbox holds."""
         turn = self._turn()
+        if turn.thread:
+            self._cell.kernel.portal.call(self._stash, turn)  # the mailbox is touched in the system's thread only
+        else:
+            self._stash(turn)
+
+    def _stash(self, turn: Delivery) -> None:
         extra = self._cell.extras()
         if turn.message is None:
             raise DefinitionError("there is no current message to stash: this is a hook or a background task")
@@ -278,7 +333,11 @@ class ActorContext:
 
     def unstash_all(self) -> int:
         """Brings all stashed messages back, before everything that waits, in the order in which they came. Returns how many."""
-        self._turn()
+        if self._turn().thread:
+            return self._cell.kernel.portal.call(self._unstash_all)  # type: ignore[no-any-return]
+        return self._unstash_all()
+
+    def _unstash_all(self) -> int:
         extra = self._cell.extra
         if extra is None:
             return 0

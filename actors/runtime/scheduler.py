@@ -262,6 +262,7 @@ async def _run_async(kernel: Kernel, cell: Cell, delivery: Any, scope: trio.Canc
 
 async def _run_control(kernel: Kernel, cell: Cell) -> None:
     """Drains the control lane of a cell that this worker runs."""
+    cell.turn = None  # the message before it is settled, and what runs now may take its time
     control = cell.control
     while control:
         function, arguments = control.popleft()

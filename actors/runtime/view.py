@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.statistics import SystemStatistics, statistics_of
@@ -28,7 +29,8 @@ class SystemView:
 
     def statistics(self) -> SystemStatistics:
         """The system's counts at this moment."""
-        return statistics_of(self._kernel)
+        kernel = self._kernel
+        return statistics_of(kernel) if get_ident() == kernel.thread else kernel.portal.call(statistics_of, kernel)
 
     def find(self, name: str) -> Ref[Any] | None:
         """The living actor with that path or registered name, or None."""
