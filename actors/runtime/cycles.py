@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.cell import RUNNING, Cell
 from retinue.actors.runtime.current import Delivery, current_variable
 from retinue.actors.runtime.errors import AskCycle
@@ -62,70 +63,69 @@ def _text(ring: list[Cell], what: str) -> str:
     )
 
 
-def _stuck(cell: Cell, asker: Delivery, task: trio.lowlevel.Task, seen: set[Cell], path: list[Cell]) -> bool:
+def _stuck(cell: Cell, asker: Delivery, asking: trio.lowlevel.Task, seen: set[Cell], path: list[Cell]) -> bool:
     """Whether the cell's turn cannot go on unless somebody in the ring does."""
     turn = cell.turn
     if turn is asker:
         path.append(cell)
-        return _all_stuck(asker, asker, task, seen, path)
+        return _all_stuck(asker, asker, asking, seen, path)
     if cell in seen:
         return True
     if turn is None or cell.state != RUNNING or turn.waits is None:
         return False
     seen.add(cell)
     path.append(cell)
-    if _all_stuck(turn, asker, task, seen, path):
+    if _all_stuck(turn, asker, asking, seen, path):
         return True
     path.remove(cell)
     return False
 
 
 def _all_stuck(turn: Delivery, asker: Delivery, asking: trio.lowlevel.Task, seen: set[Cell], path: list[Cell]) -> bool:
-    """Whether no task of the turn can go on; `asking` counts as waiting already."""
+    """Whether no task of the turn can go on; `asking` counts as waiting already.
+
+    A turn that has not suspended yet is on the stack of the asking task.
+    """
     waits = turn.waits
     awaited = waits if isinstance(waits, set) else ({waits} if waits is not None else set())
-    own = _own_task(turn)
-    by_task = {_task_of(one): one for one in awaited}
-    if turn is asker:
-        if own is None or asking is own:
-            return True
-    elif own is not None and own in by_task:
-        return _stuck(by_task[own].cell, asker, asking, seen, path)
-    elif own is None:
-        return all(_stuck(one.cell, asker, asking, seen, path) for one in awaited)
-    for child in _children(own, turn):
-        if child is asking:
-            continue
-        if child not in by_task or not _stuck(by_task[child].cell, asker, asking, seen, path):
+    by_task = {_task_of(one) or asking: one for one in awaited}
+
+    def stands(task: trio.lowlevel.Task) -> bool:
+        one = by_task.get(task)
+        if one is not None:
+            if _is_deferred(one) or not _stuck(one.cell, asker, asking, seen, path):
+                return False
+        elif not (turn is asker and task is asking) and not _waits_for_children(task, turn):
             return False
-    return _parents_wait(own, turn)
+        return all(stands(child) for child in _children(task, turn))  # any of them may still cancel the others
 
-
-def _own_task(turn: Delivery) -> trio.lowlevel.Task | None:
-    return turn.suspension.task if turn.suspension is not None else None
+    return stands(turn.suspension.task if turn.suspension is not None else asking)
 
 
 def _task_of(delivery: Delivery) -> trio.lowlevel.Task | None:
-    """The task that waits for the delivery's answer."""
-    if delivery.slot is not None:
-        task: trio.lowlevel.Task | None = delivery.slot.task
+    """The task that waits for the delivery's answer; None where it is handled in the asker's task and has not suspended yet."""
+    slot = delivery.slot
+    if isinstance(slot, TakenSlot):
+        slot = slot.real
+    if slot is not None:
+        task: trio.lowlevel.Task | None = slot.task
         return task
     return delivery.suspension.task if delivery.suspension is not None else None
 
 
+def _is_deferred(delivery: Delivery) -> bool:
+    """Whether anybody may hold the reply slot by now: then nobody can tell who will answer, and there is no alarm."""
+    slot = delivery.slot
+    return isinstance(slot, TakenSlot) and slot.real is not None and slot.real.owner is not None
+
+
 def _children(task: trio.lowlevel.Task, turn: Delivery) -> list[trio.lowlevel.Task]:
-    """The tasks without children of their own that the turn started in nurseries of its task: they carry the turn in their context."""
-    found: list[trio.lowlevel.Task] = []
-    for nursery in task.child_nurseries:
-        for child in nursery.child_tasks:
-            if child.context.get(current_variable) is turn:
-                deeper = _children(child, turn)
-                found.extend(deeper or [child])
-    return found
+    """The tasks that the turn started in nurseries of this task of its: they carry the turn in their context."""
+    return [child for nursery in task.child_nurseries for child in nursery.child_tasks if child.context.get(current_variable) is turn]
 
 
-def _parents_wait(task: trio.lowlevel.Task, turn: Delivery) -> bool:
-    """Whether the turn's own task does nothing but wait for its nurseries' children. (Where trio does not tell: no alarm.)"""
+def _waits_for_children(task: trio.lowlevel.Task, turn: Delivery) -> bool:
+    """Whether the task does nothing but wait for its nurseries' children. (Where trio does not tell: no alarm.)"""
     ours = [
         nursery for nursery in task.child_nurseries if any(child.context.get(current_variable) is turn for child in nursery.child_tasks)
     ]
