@@ -10,6 +10,7 @@ import trio
 from retinue.actors.runtime.errors import ActorStopped, AskTimeout
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import MailboxFull
+from retinue.mailbox.messages import message_info
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
@@ -27,9 +28,11 @@ __all__ = [
     "AskSlot",
     "DetachedSlot",
     "RoomSlot",
+    "StartSlot",
     "TakenSlot",
     "deadline_of",
     "stopped_error",
+    "timeout_of",
 ]
 
 ROOM: Final = 0  # waits for room in a full mailbox
@@ -38,6 +41,14 @@ RUNNING: Final = 2  # taken up; perhaps deferred
 DONE: Final = 3
 WITHDRAWN: Final = 4  # the asker gave up before it was taken up
 ABANDONED: Final = 5  # the asker gave up while it ran
+
+
+def timeout_of(delivery: Delivery) -> float:
+    """The seconds that the asker gave, else those of the message's own class (its handler may take a base of it), else the system's."""
+    timeout = delivery.timeout
+    if timeout is None and delivery.handler is not None:
+        timeout = message_info(delivery.message.__class__).timeout
+    return delivery.cell.kernel.ask_timeout if timeout is None else timeout
 
 
 def deadline_of(delivery: Delivery) -> float:
@@ -50,11 +61,8 @@ def deadline_of(delivery: Delivery) -> float:
         postmark = delivery.postmark = Postmark()
     deadline = postmark.deadline
     if deadline is None:
-        handler, asker = delivery.handler, delivery.asker
-        timeout = delivery.timeout
-        if timeout is None:
-            timeout = (handler.info.timeout if handler is not None else None) or delivery.cell.kernel.ask_timeout
-        deadline = trio.current_time() + timeout
+        asker = delivery.asker
+        deadline = trio.current_time() + timeout_of(delivery)
         if asker is not None and asker.asked:  # a message that was told has no deadline, so it hands none on
             deadline = min(deadline, deadline_of(asker))
         postmark.deadline = deadline
@@ -221,10 +229,23 @@ class DetachedSlot(AskSlot):
 
     __slots__ = ()
 
-    def give_up(self, reason: str = "withdrawn") -> None:  # noqa: ARG002 - the request is not withdrawn
-        """The asker does not wait any longer; the request goes on."""
-        if self.stage < DONE:
+    def give_up(self, reason: str = "withdrawn") -> None:
+        """The asker does not wait any longer; the request goes on, once it was let in: `MailboxFull` means that it was not and never will be."""
+        if self.stage == ROOM:
+            super().give_up(reason)
+        elif self.stage < DONE:
             self.disarm()
+            self.stage = ABANDONED
+
+
+class StartSlot(AskSlot):
+    """Where a spawner waits for its actor to have started. Its envelope holds no message, so giving up makes no dead letter."""
+
+    __slots__ = ()
+
+    def give_up(self, reason: str = "withdrawn") -> None:  # noqa: ARG002 - the spawner undoes the start
+        """The spawner does not wait any longer."""
+        if self.stage < DONE:
             self.stage = ABANDONED
 
 
@@ -252,13 +273,14 @@ class TakenSlot:
 class RoomSlot:
     """Where a `send` waits for room."""
 
-    __slots__ = ("delivery", "kernel", "receipt", "task")
+    __slots__ = ("delivery", "kernel", "receipt", "task", "timer")
 
     def __init__(self, kernel: Kernel, delivery: Delivery) -> None:
         self.kernel = kernel
         self.delivery = delivery
         self.receipt: Receipt | None = None
         self.task: trio.lowlevel.Task | None = None
+        self.timer: Entry | None = None
 
     def answer(self, receipt: Receipt) -> None:
         """Tells the sender what became of its message."""
@@ -271,14 +293,12 @@ class RoomSlot:
     async def wait(self, timeout: float) -> Receipt:
         """Waits until the message was let in, or refused. Raises MailboxFull after `timeout` seconds."""
         delivery = self.delivery
-        timer = None
         if timeout != math.inf:
-            timer = self.kernel.deadlines.add(trio.current_time() + timeout, self._expire)
+            self.timer = self.kernel.deadlines.add(trio.current_time() + timeout, self._expire)
         if self.receipt is None:
             self.task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
-        if timer is not None:
-            self.kernel.deadlines.cancel(timer)
+        self._disarm()
         if self.receipt is None:
             raise MailboxFull(
                 f"{delivery.cell.path} had no room for {type(delivery.message).__qualname__} within {timeout:g} s: it was not delivered and may be sent again"
@@ -299,8 +319,14 @@ class RoomSlot:
 
     def _abort(self, _: Any) -> trio.lowlevel.Abort:
         self.task = None
+        self._disarm()  # at once: the deadline may be due in this very moment too
         self._leave("withdrawn")
         return trio.lowlevel.Abort.SUCCEEDED
+
+    def _disarm(self) -> None:
+        if self.timer is not None:
+            self.kernel.deadlines.cancel(self.timer)
+            self.timer = None
 
 
 def stopped_error(delivery: Delivery) -> ActorStopped:
@@ -321,8 +347,4 @@ def stopped_error(delivery: Delivery) -> ActorStopped:
 
 
 def _seconds(delivery: Delivery) -> str:
-    if delivery.timeout is not None:
-        return f"{delivery.timeout:g} s"
-    handler = delivery.handler
-    timeout = (handler.info.timeout if handler is not None else None) or delivery.cell.kernel.ask_timeout
-    return f"{timeout:g} s"
+    return f"{timeout_of(delivery):g} s"
