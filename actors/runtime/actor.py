@@ -46,6 +46,8 @@ class Actor:
             if not isinstance(blocking, bool):
                 raise DefinitionError(f"class {cls.__qualname__}(…, blocking={blocking!r}): write True or False")
             cls.blocking = blocking
+        if cls.__dict__.get("__handlers__"):
+            return  # made again by a decorator (attrs with slots) from the class that was checked already
         _check_constructor(cls)
         _check_hooks(cls)
         # Names of the defining function, so that text annotations (deferred evaluation) find messages that are local to it. A class body's own frame

@@ -12,7 +12,7 @@ import trio
 
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
-from retinue.actors.runtime.asks import AskSlot, stopped_error
+from retinue.actors.runtime.asks import StartSlot, stopped_error
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Roots, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
@@ -46,6 +46,8 @@ _log = logging.getLogger("retinue.runtime")
 DEFAULT_MAILBOX = Mailbox()
 ASK_TIMEOUT = 30.0
 STOP_GRACE = 5.0
+HARD_STOP = 1.0
+"""Seconds that cancelled handlers and hooks have to end at a second Ctrl-C, before their actors are given up."""
 
 
 class Guardian(Actor):
@@ -105,6 +107,7 @@ class Kernel(Scheduler):
             self.loopback = Loopback(self)
         self.plain = seed is None and not loopback and not events
         self.inline_async = True
+        self.hook_scopes: set[trio.CancelScope] = set()
         self.fatal: BaseException | None = None
         self.on_fatal: Callable[[], None] | None = None
         self.template: contextvars.Context = contextvars.Context()
@@ -425,7 +428,7 @@ class Kernel(Scheduler):
                 cell.settle()
             return cell.ref
         start = make_delivery(cell, None, None, security, None, turn if turn.__class__ is Delivery else None)
-        slot = AskSlot(self, start)
+        slot = StartSlot(self, start)
         cell.signal(lifecycle.start, slot)
         if turn.__class__ is Delivery:
             add_wait(turn, start)
@@ -473,6 +476,8 @@ class Kernel(Scheduler):
         self.retired_handled += cell.handled
         cell.handled = 0
         self.stopped += 1
+        if self.running is cell:
+            self.running = None
 
     def _guardian(self, name: str) -> Cell:
         spec = Spec(Guardian, {}, DEFAULT_SUPERVISION, DEFAULT_MAILBOX)
@@ -497,6 +502,22 @@ class Kernel(Scheduler):
             if cell.state == RUNNING and cell.turn is not None:
                 lifecycle._limit(self, cell, max(0.0, deadline - trio.current_time()))
         await watch.wait()
+
+    async def shut_down_hard(self) -> None:
+        """Ends what an orderly stop was still waiting for: what runs is cancelled, `on_stop` hooks included, and every ask is resolved."""
+        self.closing = True
+        self.plain = False
+        self.stop_grace = 0.0
+        for cell in reversed(self.cells()):
+            if cell.turn is not None:
+                self.cancel_turn(cell.turn, force=True)
+        for scope in list(self.hook_scopes):
+            scope.cancel()
+        with trio.move_on_after(HARD_STOP):
+            await self.watch(self.user).wait()
+        for cell in reversed(self.cells()):
+            if cell.state != DEAD:
+                lifecycle.finish(cell, StopReason.SYSTEM)
 
     def cells(self) -> list[Cell]:
         """All cells that are alive, parents before children."""

@@ -344,8 +344,11 @@ async def _end_dependents(cell: Cell, reason: StopReason, grace: float) -> None:
 async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
     if not cell.spec.has_stop:
         return
+    hook_scopes = cell.kernel.hook_scopes
+    scope = None
     try:
         with trio.move_on_after(grace, shield=True) as scope:
+            hook_scopes.add(scope)
             await _hook(cell, cell.spec.cls.on_stop, reason)
         if scope.cancelled_caught:
             _log.error("%s: on_stop(%s) took longer than %g s and was cancelled", cell.path, reason, grace)
@@ -353,6 +356,8 @@ async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
         _log.exception("%s: on_stop(%s) failed", cell.path, reason)
     finally:
         cell.turn = None
+        if scope is not None:
+            hook_scopes.discard(scope)
 
 
 async def _close_host(cell: Cell) -> None:

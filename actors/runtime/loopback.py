@@ -31,6 +31,8 @@ class Loopback:
 
     def message(self, message: Any) -> Any:
         """The message as it arrives on the other side. Raises WireError where it cannot cross."""
+        if type(message) not in self.registry:  # a subclass of a message that a handler takes
+            self.registry.register(type(message))
         return self.registry.decode(self.registry.encode(message))
 
     def reply(self, delivery: Delivery, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import inspect
 import signal
 import threading
@@ -27,7 +28,13 @@ def interrupts() -> set[ActorSystem]:
     return found if found is not None else set()
 
 
-def run(main: Callable[..., Awaitable[T]], *arguments: Any, grace: float = 5.0, clock: trio.abc.Clock | None = None) -> T:
+def run(
+    main: Callable[..., Awaitable[T]],
+    *arguments: Any,
+    grace: float = 5.0,
+    gc_threshold: int | None = 20_000,
+    clock: trio.abc.Clock | None = None,
+) -> T:
     """Runs an async function on trio until it returns. Call it in a plain script.
 
     The first Ctrl-C cancels `main` and stops its systems in good order: their actors drain for their grace. The second one stops them at once. Either way
@@ -37,6 +44,8 @@ def run(main: Callable[..., Awaitable[T]], *arguments: Any, grace: float = 5.0, 
         main: `async def main()`; or `async def main(system)`, which gets a running `ActorSystem`.
         arguments: Passed to `main`, before anything else.
         grace: The grace of that system, in seconds.
+        gc_threshold: Allocations between two passes of the garbage collector over the youngest objects, for this run (CPython's own is 700 or
+            2,000: with mail waiting, each message then pays up to a microsecond for it). None leaves it as it is; a higher one stays.
         clock: For tests.
     """
     from retinue.actors.runtime.system import ActorSystem
@@ -57,39 +66,34 @@ def run(main: Callable[..., Awaitable[T]], *arguments: Any, grace: float = 5.0, 
             return await body()
         interrupted = False
         result: list[T] = []
-        async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
 
-            async def listen() -> None:
-                nonlocal interrupted
-                with trio.open_signal_receiver(signal.SIGINT) as signals:
-                    listening.set()
-                    async for _ in signals:
-                        systems = list(interrupts())
-                        hard, interrupted = interrupted, True
-                        for system in systems:
-                            system.interrupt(hard=hard)
-                        if hard or not systems:
-                            scope.cancel()
+        async def listen() -> None:
+            nonlocal interrupted
+            with trio.open_signal_receiver(signal.SIGINT) as signals:
+                listening.set()
+                async for _ in signals:
+                    for system in list(interrupts()):
+                        system.interrupt(hard=interrupted)
+                    interrupted = True
+                    scope.cancel()
 
-            listening = trio.Event()
-            nursery.start_soon(listen)
-            await listening.wait()
-            with trio.CancelScope() as scope:
-                result.append(await body())
-            nursery.cancel_scope.cancel()
+        listening = trio.Event()
+        trio.lowlevel.spawn_system_task(listen, context=contextvars.copy_context())
+        await listening.wait()
+        with scope:
+            result.append(await body())
         if interrupted:
             raise KeyboardInterrupt
         return result[0]
 
+    thresholds = gc.get_threshold()
+    if gc_threshold is not None and 0 < thresholds[0] < gc_threshold:
+        gc.set_threshold(gc_threshold, *thresholds[1:])
     try:
         return trio.run(guarded, restrict_keyboard_interrupt_to_checkpoints=True, clock=clock)
-    except BaseExceptionGroup as group:
-        raise _single(group) from None
-
-
-def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The nursery of `run` is ours: a single error leaves it as it is."""
-    return group.exceptions[0] if len(group.exceptions) == 1 else group
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def _wants_system(main: Callable[..., Any], arguments: tuple[Any, ...]) -> bool:

@@ -92,6 +92,7 @@ class ActorSystem:
         self._body: trio.CancelScope | None = None
         self._over: trio.Event | None = None
         self._hard: trio.CancelScope | None = None
+        self._interrupted = False
 
     @property
     def name(self) -> str:
@@ -147,22 +148,24 @@ class ActorSystem:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         assert self._body is not None and self._mark is not None
-        swallowed = bool(self._body.__exit__(kind, error, traceback))
-        interrupts().discard(self)
+        kernel = self._kernel
         try:
-            await self.stop(
-                grace=None if error is None or swallowed else min(self._kernel.grace, 1.0) if isinstance(error, trio.Cancelled) else None
-            )
+            swallowed = bool(self._body.__exit__(kind, error, traceback))
         finally:
-            current_variable.reset(self._mark)
-        if self._kernel.fatal is not None:
-            raise self._kernel.fatal
+            try:
+                # A block that is cancelled from outside does not wait for its actors' mail; one that ends, fails or is interrupted does.
+                cancelled = isinstance(error, trio.Cancelled) and kernel.fatal is None and not self._interrupted
+                await self.stop(grace=0.0 if cancelled else None)
+            finally:
+                interrupts().discard(self)
+                current_variable.reset(self._mark)
+        if kernel.fatal is not None:
+            raise kernel.fatal
         return swallowed
 
     def interrupt(self, *, hard: bool) -> None:
-        """Ctrl-C: the first time the block is cancelled and the system stops in good order, the second time at once."""
-        if self._body is not None:
-            self._body.cancel()
+        """Ctrl-C: the first time the system will stop in good order although its block is cancelled, the second time (`hard`) at once."""
+        self._interrupted = True
         if hard and self._hard is not None:
             self._hard.cancel()
 
@@ -183,9 +186,8 @@ class ActorSystem:
             with trio.CancelScope() as hard:
                 self._hard = hard
                 await kernel.shut_down(kernel.grace if grace is None else grace)
-            if kernel.user.state != DEAD:
-                kernel.closing = True
-                await kernel.shut_down(0.0)
+            if kernel.user.state != DEAD:  # interrupted a second time
+                await kernel.shut_down_hard()
             kernel.portal.close()
             kernel.letters.flush()
             if self._watchdog is not None:
