@@ -35,6 +35,14 @@ class Queue(Protocol[Q]):
         """The next item. Raises IndexError when empty."""
         ...
 
+    def replaces(self, message: Any) -> bool:
+        """Whether pushing the message would replace one that waits, and so take no room."""
+        ...
+
+    def remove(self, unwanted: Callable[[Q], bool]) -> None:
+        """Takes out all items that are unwanted."""
+        ...
+
     def __len__(self) -> int: ...
 
     def items(self) -> list[Q]:
@@ -55,8 +63,23 @@ class PriorityQueue(Generic[Q]):
     def push(self, item: Q, message: Any, *, alone: bool = False) -> Q | None:  # noqa: ARG002 - nothing is ever replaced here
         """Takes an item in."""
         self._count += 1
-        heapq.heappush(self._heap, (self._key(message), self._count, item))
+        entry = (self._key(message), self._count, item)
+        try:
+            heapq.heappush(self._heap, entry)
+        except BaseException:  # keys that cannot be compared: heapq leaves the entry in the heap
+            self._heap = [kept for kept in self._heap if kept is not entry]
+            heapq.heapify(self._heap)
+            raise
         return None
+
+    def replaces(self, message: Any) -> bool:  # noqa: ARG002 - nothing is ever replaced here
+        """Never."""
+        return False
+
+    def remove(self, unwanted: Callable[[Q], bool]) -> None:
+        """Takes out all items that are unwanted."""
+        self._heap = [entry for entry in self._heap if not unwanted(entry[2])]
+        heapq.heapify(self._heap)
 
     def pop(self) -> Q:
         """The item with the smallest key."""
@@ -89,6 +112,15 @@ class ConflatingQueue(Generic[Q]):
         replaced = self._items.get(key)
         self._items[key] = item
         return replaced
+
+    def replaces(self, message: Any) -> bool:
+        """Whether an item with the message's key waits."""
+        key = self._key(message)
+        return key is not None and key in self._items
+
+    def remove(self, unwanted: Callable[[Q], bool]) -> None:
+        """Takes out all items that are unwanted."""
+        self._items = {key: item for key, item in self._items.items() if not unwanted(item)}
 
     def pop(self) -> Q:
         """The item that came first."""

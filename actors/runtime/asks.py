@@ -193,13 +193,10 @@ class AskSlot:
             return
         self.stage = WITHDRAWN
         self.kernel.record(reason, delivery)
-        extra = cell.extras()
         if stage == ROOM:
-            extra.waiters.pop(delivery, None)
+            cell.extras().waiters.pop(delivery, None)
         else:
-            extra.withdrawn += 1
-            if extra.withdrawn > 32 and extra.withdrawn * 2 > len(cell.box or ()):
-                cell.sweep()
+            cell.withdrew()
 
     async def wait(self) -> Any:
         """Suspends the calling task until the answer is there, and returns or raises it."""

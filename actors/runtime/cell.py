@@ -9,7 +9,8 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.runtime.actor import Actor, is_resident
-from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, DROPPED_NEWEST, FULL, STOPPED, Receipt
+from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, DROPPED_NEWEST, FULL, MISPLACED, STOPPED, Receipt
+from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,8 +182,11 @@ class Cell:
 
     # -- taking mail in ----------------------------------------------------------------------------------------------------------------------------
 
-    def enqueue(self, delivery: Delivery) -> Receipt:
-        """Takes a message into the mailbox, or says why not. Makes no dead letter of the refused one: the caller does, with what it knows."""
+    def enqueue(self, delivery: Delivery, *, patient: bool = False) -> Receipt:
+        """Takes a message into the mailbox, or says why not. Makes no dead letter of the refused one: the caller does, with what it knows.
+
+        Whoever is `patient` would rather wait for room than have others' mail dropped; askers always are.
+        """
         if self.state == IDLE and self.queue is None:
             self.head = delivery
             self.state = READY
@@ -199,17 +203,27 @@ class Cell:
             if box is None:
                 spare = self.kernel.spare_boxes
                 box = self.box = spare.pop() if spare else deque()
-            if len(box) >= self.room and not self._make_room(delivery):
+            if len(box) >= self.room and not self._make_room(patient or delivery.slot is not None):
                 return FULL if self.spec.mailbox.overflow != "drop_newest" else DROPPED_NEWEST
-            box.append(delivery)
+            if self.head is None:  # the room that was made is the head's
+                self.head = delivery
+            else:
+                box.append(delivery)
         return ACCEPTED
 
     def _enqueue_special(self, delivery: Delivery) -> Receipt:
         queue = self.queue
         assert queue is not None
-        if len(queue) > self.room:
-            return FULL
-        replaced = queue.push(delivery, delivery.message, alone=delivery.slot is not None)
+        alone = delivery.slot is not None
+        if len(queue) > self.room and self.extra is not None and self.extra.withdrawn:
+            self.sweep()
+        try:
+            if len(queue) > self.room and (alone or not queue.replaces(delivery.message)):
+                return FULL
+            replaced = queue.push(delivery, delivery.message, alone=alone)
+        except Exception as error:
+            self.kernel.sent -= 1  # what raises at the send site was never sent
+            raise DefinitionError(self._no_key(delivery)) from error
         if replaced is not None:
             self.kernel.refuse(replaced, "conflated")
         if self.state == IDLE:
@@ -217,18 +231,24 @@ class Cell:
             self.kernel.push(self)
         return ACCEPTED
 
-    def _make_room(self, delivery: Delivery) -> bool:
-        """Tries to make room in a full box: sweeps out withdrawn requests first, then what the overflow policy gives up. An ask never drops another's mail."""
+    def _no_key(self, delivery: Delivery) -> str:
+        return (
+            f"the {self.spec.mailbox.kind} mailbox of {self.path} cannot place {type(delivery.message).__qualname__}: its key raised, or gave what cannot be "
+            "compared or hashed; give a key that suits every message that the actor takes"
+        )
+
+    def _make_room(self, patient: bool) -> bool:
+        """Tries to make room in a full box: sweeps out withdrawn requests first, then what the overflow policy gives up."""
         box, extra = self.box, self.extra
         assert box is not None
         if extra is not None and extra.waiters:
             return False  # nobody overtakes those who wait for room
         if extra is not None and extra.withdrawn:
             self.sweep()
-            if len(box) < self.room:
+            if self.head is None or len(box) < self.room:
                 return True
         overflow = self.spec.mailbox.overflow
-        if delivery.slot is not None or overflow in ("reject", "wait"):
+        if patient or overflow in ("reject", "wait"):
             return False
         victim = self._victim(oldest=overflow == "drop_oldest")
         if victim is None:
@@ -249,20 +269,35 @@ class Cell:
                 victim = box[index]
                 del box[index]
                 return victim
+        if not oldest and self.head is not None and self.head.slot is None:
+            victim = self.head
+            self.head = box.popleft() if box else None
+            return victim
         return None
 
+    def withdrew(self) -> None:
+        """A request that waits was withdrawn: it is skipped when its turn comes, or swept out with others before."""
+        extra = self.extras()
+        extra.withdrawn += 1
+        if extra.withdrawn > 32 and extra.withdrawn * 2 > len(self.queue if self.queue is not None else self.box or ()):
+            self.sweep()
+
     def sweep(self) -> None:
-        """Takes the withdrawn requests out of the mailbox, so that they take no room and no memory."""
+        """Takes the withdrawn requests out of the mailbox and the stash, so that they take no room and no memory."""
         extra = self.extra
         assert extra is not None
-        if self.queue is not None:
-            return
-        kept = [d for d in ([self.head] if self.head is not None else []) + list(self.box or ()) if d.slot is None or not d.slot.withdrawn]
+        kept = [d for d in ([self.head] if self.head is not None else []) + list(self.box or ()) if not _withdrawn(d)]
         extra.withdrawn = 0
         self.head = kept[0] if kept else None
         if self.box is not None:
             self.box.clear()
             self.box.extend(kept[1:])
+        if self.queue is not None:
+            self.queue.remove(_withdrawn)
+        if extra.stash:
+            extra.stash = deque(d for d in extra.stash if not _withdrawn(d))
+        if extra.waiters:
+            self.admit_waiters()
 
     # -- giving mail out ---------------------------------------------------------------------------------------------------------------------------
 
@@ -288,7 +323,12 @@ class Cell:
             if self.queue is not None:
                 if len(self.queue) > self.room:
                     return
-                self.queue.push(delivery, delivery.message, alone=True)
+                try:
+                    self.queue.push(delivery, delivery.message, alone=True)
+                except Exception as error:
+                    waiters.popitem(last=False)
+                    self._misplaced(delivery, room_slot, error)
+                    continue
             elif self.head is None:
                 self.head = delivery
             else:
@@ -302,6 +342,15 @@ class Cell:
                 room_slot.answer(ACCEPTED)
             elif delivery.slot is not None:
                 delivery.slot.admitted()
+
+    def _misplaced(self, delivery: Delivery, room_slot: RoomSlot | None, error: Exception) -> None:
+        self.kernel.record("poison", delivery, error)
+        if room_slot is not None:
+            room_slot.answer(MISPLACED)
+        elif delivery.slot is not None:
+            failure = DefinitionError(self._no_key(delivery))
+            failure.__cause__ = error
+            delivery.slot.fail(failure)
 
     def settle(self) -> None:
         """Ends a turn: idle, or back into the ready queue."""
@@ -370,6 +419,10 @@ class Cell:
             while len(self.queue):
                 mail.append(self.queue.pop())
         if extra is not None:
-            mail = [d for d in mail if d.slot is None or not d.slot.withdrawn]
+            mail = [d for d in mail if not _withdrawn(d)]
             extra.withdrawn = 0
         return mail
+
+
+def _withdrawn(delivery: Delivery) -> bool:
+    return delivery.slot is not None and delivery.slot.withdrawn

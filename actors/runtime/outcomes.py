@@ -104,9 +104,15 @@ def _is_answer(delivery: Delivery, failure: BaseException) -> bool:
 
 
 def late_value(delivery: Delivery, value: Any) -> BaseException:
-    """The handler outlived its cancellation and returned after the deadline: its answer is late, and the asker gets this error."""
-    delivery.cell.kernel.late_reply(delivery, value, None)
-    return _cancellation(delivery.cell, delivery)
+    """The handler outlived its cancellation and returned after the deadline: its answer is late, which is no failure, and the asker gets this error."""
+    cell = delivery.cell
+    cell.handled += 1
+    if delivery.slot is None:
+        cell.kernel.late_reply(delivery, value, None)
+    return AskTimeout(
+        f"{cell.path} did not answer {type(delivery.message).__qualname__} before the deadline; the handler went on although it was cancelled, "
+        "and its answer came too late"
+    )
 
 
 def without_cancelled(error: BaseException) -> BaseException | None:

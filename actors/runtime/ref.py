@@ -290,7 +290,7 @@ class Ref(Generic[A_co]):
                 f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not send"
             )
         kernel.sent += 1
-        receipt = cell.enqueue(delivery)
+        receipt = cell.enqueue(delivery, patient=True)
         if receipt is ACCEPTED:
             await kernel.breathe()
             return receipt
@@ -511,8 +511,14 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
             outcomes.conclude_error(kernel, cell, delivery, left)
             cell.settle()
             raise left
-        if error is not None or delivery.expired:
-            _inline_failed(delivery, left or error or outcomes.late_value(delivery, value))
+        if error is not None:
+            _inline_failed(delivery, left or error)
+        if delivery.expired:
+            late = outcomes.late_value(delivery, value)
+            cell.settle()
+            if delivery.asker is not None:
+                note_received(delivery.asker, late)
+            raise late
     finally:
         if delivery.asker is not None:
             drop_wait(delivery.asker, delivery)
