@@ -7,6 +7,7 @@ chronicle what it says and hears, and whoever watches asks the chronicle.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -20,6 +21,7 @@ from retinue.actors.llm.choose import Choice
 from retinue.actors.llm.deployment import Deployment
 from retinue.actors.llm.errors import ModelError
 from retinue.actors.llm.messages import Complete
+from retinue.actors.runtime.context import Deferred
 from retinue.demo import prompts
 from retinue.demo.prompts import Manner, whole_sentences
 
@@ -95,11 +97,12 @@ class Said(rt.Message):
     line: Line
 
 
-@rt.message
+@rt.message(timeout=math.inf)
 class Since(rt.Request[tuple[Line, ...]]):
-    """Ask the chronicle for all lines but the first `seen`."""
+    """Ask the chronicle for all lines but the first `seen`; with `wait`, for at least one: the answer may take its time."""
 
     seen: int
+    wait: bool = False
 
 
 class Chronicle(rt.Actor):
@@ -108,17 +111,31 @@ class Chronicle(rt.Actor):
     def __init__(self, most: int = 1000) -> None:
         self._lines: deque[Line] = deque(maxlen=most)
         self._forgotten = 0
+        self._waiting: list[tuple[int, Deferred]] = []
 
     @rt.handler(requires="chronicle.write")
     def said(self, message: Said) -> None:
-        """Remember a line."""
+        """Remember a line, and answer who waits for it."""
         self._forgotten += len(self._lines) == self._lines.maxlen
         self._lines.append(message.line)
+        waiting, self._waiting = self._waiting, []
+        for seen, slot in waiting:
+            fresh = self._after(seen)
+            if fresh:
+                slot.reply(fresh)
+            else:
+                self._waiting.append((seen, slot))
 
     @rt.handler(requires="chronicle.read")
     def since(self, message: Since) -> tuple[Line, ...]:
-        """Return the lines that the asker has not seen."""
-        return tuple(self._lines)[max(0, message.seen - self._forgotten) :]
+        """Return the lines that the asker has not seen; where there are none and it waits, later."""
+        fresh = self._after(message.seen)
+        if message.wait and not fresh:
+            self._waiting.append((message.seen, self.ctx.defer()))
+        return fresh
+
+    def _after(self, seen: int) -> tuple[Line, ...]:
+        return tuple(self._lines)[max(0, seen - self._forgotten) :]
 
 
 class Member(rt.Actor):
