@@ -1,0 +1,24 @@
+"""Runs an example as a user does: `python examples/NAME.py`, at the root of the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from housekeeping import ROOT
+
+
+def run_example(name: str, *arguments: str, code: int = 0) -> str:
+    """Return what the example printed. Fails where it ended with another exit code, took too long, or left something unexpected behind."""
+    done = run(name, *arguments)
+    assert done.returncode == code, f"{name} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    assert "never awaited" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
+    environ = {**os.environ, "PYTHONWARNINGS": "default"}
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
