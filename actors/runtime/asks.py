@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from retinue.actors.runtime.errors import ActorStopped, AskTimeout
+from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import MailboxFull
 from retinue.mailbox.messages import message_info
@@ -327,10 +328,10 @@ class RoomSlot:
 
 
 def stopped_error(delivery: Delivery) -> ActorStopped:
-    """What an asker gets whose target is gone: with the cause chained."""
+    """What an asker gets whose target is gone: with the cause chained, where a failure was its end (and not one that it survived)."""
     cell = delivery.cell
     extra = cell.extra
-    cause = extra.cause if extra is not None else None
+    cause = extra.cause if extra is not None and extra.reason in (StopReason.FAILED, StopReason.START_FAILED) else None
     error = ActorStopped(
         f"{cell.path} has stopped and cannot answer {type(delivery.message).__qualname__}"
         + (

@@ -259,7 +259,7 @@ class Kernel(Scheduler):
             if found is not None:
                 cell.handlers[kind] = found
                 return found
-        names = sorted(handler.info.label for handler in cell.handlers.values())
+        names = sorted({handler.info.label for handler in cell.handlers.values()})  # a look-up of a subclass adds its base's handler again
         text = f"{cell.path} ({cell.spec.cls.__qualname__}) has no handler for {kind.__qualname__}; it takes {', '.join(names) or 'no messages at all'}"
         if kind.__qualname__ in names:
             text += f". {kind.__qualname__} was defined again after the actor's class: define (or run) the actor's class again too, and spawn it"
