@@ -147,6 +147,7 @@ async def worker(kernel: Kernel) -> None:
         with trio.CancelScope() as scope:
             served = await _serve(kernel, scope)
     kernel.workers -= 1
+    kernel.notice_quiet()  # who leaves may have been the last one that was busy
 
 
 async def _park(kernel: Kernel) -> bool:
