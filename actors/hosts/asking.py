@@ -52,6 +52,7 @@ class ThreadSlot(AskSlot):
         self.latch.set(None, error)
 
     def wake(self) -> None:
+        """The outcome is there: the wait is over, and the thread goes on."""
         turn = self._first.asker
         assert turn is not None
         self._host.asking = None
@@ -71,7 +72,13 @@ class ThreadSlot(AskSlot):
 
 
 def ask(
-    host: ThreadHost, turn: Delivery, ref: object, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[object]
+    host: ThreadHost,
+    turn: Delivery,
+    ref: object,
+    message: Any,
+    timeout: float | None,
+    context: SecurityContext | None,
+    approvals: Sequence[object],
 ) -> Any:
     """`ActorContext.ask`: runs in the actor's thread."""
     if not isinstance(ref, Ref):
@@ -79,12 +86,16 @@ def ask(
     cell = ref._cell
     kernel = turn.cell.kernel
     if cell.kernel is not kernel:
-        raise DefinitionError(f"{ref!r} belongs to the system {cell.kernel.name!r}, and this actor to {kernel.name!r}: give it a ref of retinue.sync there")
+        raise DefinitionError(
+            f"{ref!r} belongs to the system {cell.kernel.name!r}, and this actor to {kernel.name!r}: give it a ref of retinue.sync there"
+        )
     if timeout is not None:
         check_timeout(timeout)
     delivery = prepare(cell, message, context, approvals, timeout, asked=True)
     if delivery.handler.kind == GENERATOR:
-        raise Unhandled(f"{type(message).__qualname__} is answered by a stream, and a blocking actor cannot read one; let a plain actor do it")
+        raise Unhandled(
+            f"{type(message).__qualname__} is answered by a stream, and a blocking actor cannot read one; let a plain actor do it"
+        )
     slot = ThreadSlot(host, delivery)
     del delivery, message
     if not kernel.portal.post(slot.begin, turn):

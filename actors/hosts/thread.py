@@ -72,7 +72,7 @@ class Job:
             if isinstance(value, Coroutine):
                 value.close()
                 raise DefinitionError(
-                    f"{self.turn.cell.path} is a blocking actor, and {value.__qualname__}() was called in it without an await: "
+                    f"{self.turn.cell.path} is a blocking actor, and {getattr(value, '__qualname__', value)}() was called in it without an await: "
                     "there is no event loop in its thread; use self.ctx.ask(ref, message) and ref.tell(message)"
                 )
         except BaseException as raised:

@@ -49,6 +49,7 @@ class Latch:
         self.error: BaseException | None = None
 
     def set(self, value: Any, error: BaseException | None) -> None:
+        """Gives the outcome."""
         self.value = value
         self.error = error
         self.done = True
@@ -92,8 +93,13 @@ class Portal:
         while self._calls:
             self._run_one()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no calls."""
+        return self._token is None
+
     def is_open(self) -> bool:
-        """Whether there still is a loop behind it."""
+        """Whether there still is a loop behind it. Looks, where `closed` only remembers."""
         token = self._token
         if token is None:
             return False
@@ -108,13 +114,13 @@ class Portal:
 
     def post(self, function: Callable[..., Any], *arguments: Any) -> bool:
         """Hands a call over; False where the system is closed. Whatever the call raises is logged: it must not end trio's run."""
-        if self._token is None:
+        token = self._token
+        if token is None:
             return False
         call = [arguments, function]
         self._calls.append(call)
-        token = self._token
-        if token is None:
-            return not _take_back(call)  # closed in between: either the last drain has run the call, or nobody will
+        if self.closed:
+            return not _take_back(call)  # in between: either the last drain has run the call, or nobody will
         if not self._armed:
             self._armed = True
             try:

@@ -1,0 +1,22 @@
+"""What holds after every test of the hosts: no thread is left, and pykka knows no actor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from quiet_threads import nothing_is_left, our_threads
+from retinue.actors.hosts import thread
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    yield
+    assert nothing_is_left(), our_threads()
+
+
+@pytest.fixture
+def short_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that do not end are given up soon."""
+    monkeypatch.setattr(thread, "JOIN_TIMEOUT", 0.05)
