@@ -8,6 +8,7 @@ import traceback
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 import retinue as rt
 from core_actors import Answer, Boom, Break, Declared, Double, Forbidden, Hold, Note, Notes, Plain, Refuse, Unknown
@@ -42,7 +43,7 @@ async def test_a_plain_message_can_be_asked_too(host: Host) -> None:
 async def test_the_handlers_own_exception_reaches_the_asker(host: Host) -> None:
     async with host.system() as system:
         ref = await system.spawn(host.plain)
-        with pytest.raises(Boom, match="^very$") as caught:
+        with pytest.raises(Boom, match=r"^very$") as caught:
             await ref.ask(Break("very"))
         assert "raise Boom(message.text)" in "".join(traceback.format_exception(caught.value))
         assert conserved(system)
@@ -300,7 +301,7 @@ async def test_an_exception_group_from_a_handler_reaches_the_asker_whole(loop_ho
         assert await ref.ask(Notes()) == []
 
 
-async def test_a_handler_that_raises_stop_iteration_does_not_break_the_runtime(loop_host: Host) -> None:
+async def test_a_handler_that_raises_stop_iteration_does_not_break_the_runtime(loop_host: Host, autojump_clock: MockClock) -> None:
     class Odd(Plain):
         @rt.handler
         def fail(self, _: Break) -> int:
