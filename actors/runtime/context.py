@@ -10,7 +10,7 @@ from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import QUEUED, ROOM, RUNNING, AskSlot, TakenSlot, deadline_of
 from retinue.actors.runtime.cell import Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
-from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.cycles import add_wait, check_forward, drop_wait
 from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.ref import Ref, prepare
@@ -203,6 +203,8 @@ class ActorContext:
             ref.tell(message, context=context)
             return
         delivery = prepare(ref._cell, message, context, (), turn.timeout, asked=True)
+        if not isinstance(turn.slot, TakenSlot):
+            check_forward(turn, ref._cell, f"the forward of {type(message).__qualname__} to {ref.path}")
         slot = self._take_slot(turn)
         delivery.source = turn.source
         delivery.postmark = turn.postmark

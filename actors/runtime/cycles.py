@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trio.lowlevel import current_task
+
 from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.cell import RUNNING, Cell
 from retinue.actors.runtime.current import Delivery, current_variable
@@ -17,7 +19,7 @@ from retinue.actors.runtime.errors import AskCycle
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["add_wait", "check_cycle", "drop_wait"]
+__all__ = ["add_wait", "check_cycle", "check_forward", "drop_wait"]
 
 
 def add_wait(turn: Delivery, awaited: Delivery) -> None:
@@ -53,6 +55,18 @@ def check_cycle(turn: Delivery, target: Cell, task: trio.lowlevel.Task, what: st
         return
     if _stuck(target, turn, task, set(), path) and turn.cell in path:
         raise AskCycle(_text([turn.cell, *path], what))
+
+
+def check_forward(turn: Delivery, target: Cell, what: str) -> None:
+    """Raises AskCycle if the asker of `turn` would close a ring by waiting for `target` instead."""
+    asker = turn.asker
+    if asker is None:
+        return
+    drop_wait(asker, turn)
+    try:
+        check_cycle(asker, target, _task_of(turn) or current_task(), what)
+    finally:
+        add_wait(asker, turn)
 
 
 def _text(ring: list[Cell], what: str) -> str:

@@ -218,6 +218,8 @@ class Kernel(Scheduler):
             return context
         if mark.__class__ is Roots and mark.of(self) and get_ident() == self.thread:
             return self.root
+        if self.user.state == DEAD and get_ident() == self.thread:
+            raise SystemClosed(f"the system {self.name!r} has ended; nothing can be sent or spawned in it any more")
         raise NoContext(
             f"nobody's authority is in force here (system {self.name!r}): send from a handler or from the task that entered the system, "
             "or pass context= (system.authority.mint(…) makes one)"
@@ -269,6 +271,10 @@ class Kernel(Scheduler):
         """A tell that is out of the ordinary: from another thread, under another context, to an actor that may not take it…"""
         if get_ident() != self.thread:
             return self.portal.tell(cell, message, context, approvals)
+        if (
+            self.user.state == DEAD and context is None
+        ):  # nobody's authority is in force any more, but a tell does not raise for what has ended
+            return self.post(cell, make_delivery(cell, self.find_handler(cell, message), message, self.root, None))
         delivery = prepare(cell, message, context, approvals, None, asked=False)
         if delivery.handler is not None and delivery.handler.kind == GENERATOR:
             raise Unhandled(
@@ -276,10 +282,14 @@ class Kernel(Scheduler):
             )
         return self.post(cell, delivery)
 
+    def take_in(self, cell: Cell, delivery: Delivery, *, patient: bool = False) -> Receipt:
+        """Counts a message as sent and takes it into the mailbox, or says why not. While the system closes nothing comes in from outside."""
+        self.sent += 1
+        return CLOSED if self.closing and delivery.source is None else cell.enqueue(delivery, patient=patient)
+
     def post(self, cell: Cell, delivery: Delivery) -> Receipt:
         """Enqueues a prepared tell."""
-        self.sent += 1
-        receipt = CLOSED if self.closing and delivery.origin is None else cell.enqueue(delivery)
+        receipt = self.take_in(cell, delivery)
         if receipt is not ACCEPTED:
             self.record(receipt.reason or "stopped", delivery)
         elif self.ring is not None:
@@ -428,7 +438,7 @@ class Kernel(Scheduler):
                 cell.settle()
             return cell.ref
         start = make_delivery(cell, None, None, security, None, turn if turn.__class__ is Delivery else None)
-        slot = StartSlot(self, start)
+        slot = start.slot = StartSlot(self, start)
         cell.signal(lifecycle.start, slot)
         if turn.__class__ is Delivery:
             add_wait(turn, start)
@@ -488,15 +498,20 @@ class Kernel(Scheduler):
         return cell
 
     async def shut_down(self, grace: float) -> None:
-        """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first."""
-        self.closing = True
-        self.plain = False
+        """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first.
+
+        Asked for again, it waits for the same end, and cuts it short once its own grace is over.
+        """
         if self.user.state == DEAD:
             return
+        again, self.closing, self.plain = self.closing, True, False
+        watch = self.watch(self.user)
         deadline = trio.current_time() + grace
         with trio.move_on_at(deadline):
+            if again:
+                await watch.wait()
+                return
             await self.wait_quiet()
-        watch = self.watch(self.user)
         lifecycle.request_stop(self.user, StopReason.SYSTEM, None, max(0.0, deadline - trio.current_time()))
         for cell in self.cells():
             if cell.state == RUNNING and cell.turn is not None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from retinue.actors.runtime.asks import AskSlot, stopped_error
+from retinue.actors.runtime.asks import DONE, AskSlot, stopped_error
+from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
-from retinue.actors.runtime.current import Delivery, make_delivery
+from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.receipts import STOPPED
 from retinue.actors.runtime.stepping import call, resume
@@ -71,14 +72,17 @@ async def _hook(cell: Cell, function: Any, *arguments: Any) -> None:
     result = context.run(call, turn, function, (cell.actor, *arguments), {})
     if isinstance(result, Coroutine):
         cell.turn = turn
-        try:
-            trap = context.run(result.send, None)
-        except StopIteration:
+        with trio.CancelScope() as scope:  # a stop cuts off what it finds here when its grace is over
+            turn.suspension = Suspension(trio.lowlevel.current_task(), scope)
+            try:
+                trap = context.run(result.send, None)
+            except StopIteration:
+                return
+            finally:
+                cell.kernel.running = cell
+            await resume(context.run, result, trap, cell.kernel, turn)
             return
-        finally:
-            cell.kernel.running = cell
-        turn.waits = None
-        await resume(context.run, result, trap, cell.kernel, turn)
+        raise ActorStopped(f"{cell.path} was stopped before its {function.__name__} was done")
 
 
 async def _bring_up(cell: Cell) -> None:
@@ -103,10 +107,13 @@ async def _bring_up(cell: Cell) -> None:
 
 async def start(cell: Cell, slot: AskSlot | None) -> None:
     """The first entry of a new cell's control lane. Started or fully undone: nothing is left of an actor whose start fails."""
+    if slot is not None and slot.stage >= DONE:  # the spawner was cancelled before it began
+        await _undo_start(cell, None)
+        return
     with trio.CancelScope() as scope:
         if slot is not None:
-            slot.delivery.suspension = _scope_of(scope)
-            slot.stage = 2
+            slot.delivery.suspension = Suspension(trio.lowlevel.current_task(), scope)
+            slot.stage = ASK_RUNNING
         try:
             await _bring_up(cell)
         except BaseException as error:
@@ -127,12 +134,6 @@ async def start(cell: Cell, slot: AskSlot | None) -> None:
         return
     if slot is not None and not slot.answer(cell.ref):
         request_stop(cell, StopReason.STOPPED, None)
-
-
-def _scope_of(scope: trio.CancelScope) -> Any:
-    from retinue.actors.runtime.current import Suspension
-
-    return Suspension(trio.lowlevel.current_task(), scope)
 
 
 async def _undo_start(cell: Cell, failure: BaseException | None) -> None:

@@ -88,7 +88,7 @@ def _cancellation(cell: Cell, delivery: Delivery) -> BaseException:
     label = type(delivery.message).__qualname__
     if delivery.expired:
         return AskTimeout(f"{cell.path} did not answer {label} before the deadline; the handler was cancelled, the outcome is unknown")
-    if cell.closed:
+    if cell.closed or cell.kernel.closing:
         return ActorStopped(f"{cell.path} was stopped while it handled {label}; the outcome is unknown")
     return AskCancelled(f"{cell.path} was cancelled while it handled {label}; the outcome is unknown")
 

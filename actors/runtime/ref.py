@@ -17,7 +17,7 @@ from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.handlers import DEF, GENERATOR
-from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
+from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import enclose, enter, enter_async, resume, run_context
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
@@ -289,8 +289,7 @@ class Ref(Generic[A_co]):
             raise Unhandled(
                 f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not send"
             )
-        kernel.sent += 1
-        receipt = cell.enqueue(delivery, patient=True)
+        receipt = kernel.take_in(cell, delivery, patient=True)
         if receipt is ACCEPTED:
             await kernel.breathe()
             return receipt
@@ -397,8 +396,7 @@ async def _post_and_wait(cell: Cell, kernel: Kernel, delivery: Delivery, slot: A
     label = type(delivery.message).__qualname__
     if asker is not None:
         check_cycle(asker, cell, current_task(), f"the ask of {cell.path} for {label}")
-    kernel.sent += 1
-    receipt = CLOSED if kernel.closing and delivery.source is None else cell.enqueue(delivery)
+    receipt = kernel.take_in(cell, delivery)
     if receipt is not ACCEPTED:
         if receipt.reason not in ("mailbox_full", "dropped_newest"):
             slot.stage = DONE

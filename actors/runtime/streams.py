@@ -149,8 +149,7 @@ class StreamReader(Generic[E]):
         if delivery.asker is not None:
             check_cycle(delivery.asker, cell, trio.lowlevel.current_task(), f"the stream of {cell.path}")
         slot = delivery.slot = StreamSlot(kernel, delivery, self._window)
-        kernel.sent += 1
-        receipt = cell.enqueue(delivery)
+        receipt = kernel.take_in(cell, delivery)
         if not receipt:
             if receipt.reason not in ("mailbox_full", "dropped_newest"):
                 slot.stage = DONE
@@ -187,6 +186,8 @@ class StreamReader(Generic[E]):
             return await slot.next()  # type: ignore[no-any-return]
         from retinue.actors.runtime.ref import note_received
 
+        if not slot.items and slot.stage < DONE:
+            check_cycle(asker, slot.delivery.cell, trio.lowlevel.current_task(), f"reading on in the stream of {slot.delivery.cell.path}")
         add_wait(asker, slot.delivery)
         try:
             return await slot.next()  # type: ignore[no-any-return]

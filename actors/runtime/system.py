@@ -178,10 +178,10 @@ class ActorSystem:
         kernel = self._kernel
         if grace is not None:
             check_timeout(grace)
-        if kernel.acting() is not None:
-            raise WrongThread("an actor cannot stop the system it runs in; stop itself (ctx.stop()), or tell whoever holds the system")
         if self._over is None or self._over.is_set():
             return
+        if kernel.acting() is not None:
+            raise WrongThread("an actor cannot stop the system it runs in; stop itself (ctx.stop()), or tell whoever holds the system")
         with trio.CancelScope(shield=True):
             with trio.CancelScope() as hard:
                 self._hard = hard
