@@ -82,6 +82,9 @@ class AskSlot:
 
     __slots__ = ("delivery", "error", "kernel", "owner", "stage", "task", "timer", "value")
 
+    detached = False
+    """Whether the request goes on when its asker does not wait any longer."""
+
     def __init__(self, kernel: Kernel, delivery: Delivery, stage: int = QUEUED) -> None:
         self.kernel = kernel
         self.delivery = delivery
@@ -161,21 +164,31 @@ class AskSlot:
                 "it was not delivered and may be sent again"
             )
         else:
-            state = (
-                "goes on in its actor's thread, which cannot be cancelled"
-                if self.stage == RUNNING and delivery.thread
-                else "is still being handled and was cancelled"
-                if self.stage == RUNNING
-                else f"still waited behind {max(cell.waiting() - 1, 0)} other messages and was withdrawn"
-            )
             error = AskTimeout(
-                f"{cell.path} did not answer {label} within {_seconds(delivery)}; the request {state}. "
-                + ("The outcome is unknown" if self.stage == RUNNING else "It was not carried out")
-                + "; give `timeout=` in seconds if it may take longer"
+                f"{cell.path} did not answer {label} within {_seconds(delivery)}; the request {self._fate()}; give `timeout=` in seconds if it may take longer"
             )
         self.give_up("mailbox_full" if self.stage == ROOM else "expired")
         self.error = error
         self.wake()
+
+    def _fate(self) -> str:
+        """What becomes of the request now that its deadline has passed, as part of a sentence."""
+        delivery = self.delivery
+        cell = delivery.cell
+        if self.stage == QUEUED:
+            behind = f"behind {max(cell.waiting() - 1, 0)} other messages"
+            if self.detached:
+                return f"still waits {behind} and will be handled all the same, for it is detached. The outcome is unknown"
+            return f"still waited {behind} and was withdrawn. It was not carried out"
+        if delivery.thread:
+            state = "goes on in its actor's thread, which cannot be cancelled"
+        elif cell.turn is not delivery:
+            state = "had been deferred, and was not answered"
+        elif self.detached or (delivery.handler is not None and delivery.handler.shield):
+            state = f"is still being handled and goes on, for {'it is detached' if self.detached else 'its handler is shielded'}"
+        else:
+            state = "is still being handled and was cancelled"
+        return f"{state}. The outcome is unknown"
 
     def give_up(self, reason: str = "withdrawn") -> None:
         """The asker does not wait any longer: a queued request is withdrawn, a running one cancelled."""
@@ -226,6 +239,8 @@ class DetachedSlot(AskSlot):
     """The slot of an asker that wants the request carried out whether or not it is there to hear of it."""
 
     __slots__ = ()
+
+    detached = True
 
     def give_up(self, reason: str = "withdrawn") -> None:
         """The asker does not wait any longer; the request goes on, once it was let in: `MailboxFull` means that it was not and never will be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio.testing
 
 import retinue as rt
 
@@ -59,3 +60,56 @@ async def test_what_an_actor_takes_is_listed_once_though_a_subclass_was_sent() -
         assert await greeter.ask(GreetLoudly("Ada")) == "Hello, Ada"
         with pytest.raises(rt.Unhandled, match=r"it takes Greet$"):
             greeter.tell(Mutter())
+
+
+@rt.message
+class Dawdle(rt.Request[None]):
+    pass
+
+
+class Dawdler(rt.Actor):
+    def __init__(self, *, put_off: bool = False) -> None:
+        self.put_off = put_off
+        self.slots: list[object] = []
+        self.done = 0
+
+    @rt.handler
+    async def dawdle(self, message: Dawdle) -> None:
+        if self.put_off:
+            self.slots.append(self.ctx.defer())
+            return
+        await trio.sleep(10)
+        self.done += 1
+
+
+class Stubborn(Dawdler):
+    @rt.handler(shield=True)
+    async def dawdle(self, message: Dawdle) -> None:
+        await super().dawdle(message)
+
+
+async def late(dawdler: rt.Ref[Dawdler], *, detached: bool = False) -> str:
+    with pytest.raises(rt.AskTimeout) as caught:
+        await dawdler.ask(Dawdle(), timeout=1, detached=detached)
+    return str(caught.value)
+
+
+async def test_a_time_out_says_what_becomes_of_a_request_that_is_being_handled(autojump_clock: trio.abc.Clock) -> None:
+    async with rt.ActorSystem() as system:
+        assert "goes on, for its handler is shielded. The outcome is unknown" in await late(await system.spawn(Stubborn))
+        assert "goes on, for it is detached. The outcome is unknown" in await late(await system.spawn(Dawdler), detached=True)
+        assert "had been deferred, and was not answered. The outcome is unknown" in await late(await system.spawn(Dawdler, put_off=True))
+        assert "was cancelled, the outcome is unknown" in await late(await system.spawn(Dawdler))
+
+
+async def test_a_time_out_says_not_carried_out_of_no_request_that_still_will_be(autojump_clock: trio.abc.Clock) -> None:
+    async with rt.ActorSystem() as system:
+        dawdler = await system.spawn(Dawdler)
+        dawdler.tell(Dawdle())
+        await trio.testing.wait_all_tasks_blocked()
+        assert "was withdrawn. It was not carried out" in await late(dawdler)
+        text = await late(dawdler, detached=True)
+        assert "will be handled all the same, for it is detached. The outcome is unknown" in text
+        assert "not carried out" not in text
+        await system.wait_quiet(timeout=60)
+        assert system.actors()[0].handled == 2
