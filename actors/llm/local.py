@@ -6,6 +6,7 @@ browser can use it or read prompts from it. What talks to it is the same `Endpoi
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import secrets
@@ -74,7 +75,7 @@ def _processors() -> int:
 
 def _start(path: Path, model: str, key: str, context: int, threads: int) -> Any:
     try:
-        import xllamacpp  # heavy (100 MB of machine code): never at import
+        xllamacpp: Any = importlib.import_module("xllamacpp")  # heavy (100 MB of machine code), and without types
     except ImportError as error:
         raise ModelNotInstalled(f"the embedded model's server is installed but does not load on this machine: {error}") from error
     params = xllamacpp.CommonParams()
@@ -97,8 +98,12 @@ def _start(path: Path, model: str, key: str, context: int, threads: int) -> Any:
     params.fit_params = False
     params.cache_ram_mib = 0
     try:
-        return xllamacpp.Server(params)
+        server = xllamacpp.Server(params)
     except RuntimeError as error:
         raise ModelNotInstalled(
             f"the weights at {path} cannot be loaded ({error}): delete the file and run `retinue models pull smollm2`"
         ) from error
+    # The constructor returns before the server's own loop runs, and a server that is ended before that never ends (seen with xllamacpp
+    # 2026.10): one token passes through the loop, and warms it up.
+    server.handle_completions({"prompt": "a", "max_tokens": 1})
+    return server

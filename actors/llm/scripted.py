@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import cast
 
 from retinue.actors.llm.errors import ModelError, ScriptEnded
 from retinue.actors.llm.messages import Complete, Completion
@@ -59,5 +60,5 @@ class Script:
 
 def _checked(line: object) -> Line:
     if isinstance(line, str | ModelError) or callable(line):
-        return line
+        return cast("Line", line)
     raise TypeError(f"a line of a model's script is a {type(line).__name__}: give a text, a function of the request, or a ModelError")

@@ -99,7 +99,7 @@ async def test_the_members_may_not_read_the_chronicle():
 
 
 async def test_the_swarm_runs_in_a_strict_system_and_over_the_wire():
-    async with rt.ActorSystem(strict=True) as system:
+    async with rt.ActorSystem(strict=True, loopback=True) as system:
         swarm = await Swarm.start(system, scripted(script_for("tea")), Manner())
         assert (await swarm.writer.ask(Compose("tea"))).topic == "tea"
 

@@ -86,14 +86,14 @@ async def test_closing_the_client_and_then_the_server_ends_at_once_while_it_is_a
 
 
 @pytest.mark.slow
-def test_the_library_writes_nothing_to_the_terminal(weights, tmp_path):
+def test_a_server_may_be_closed_at_once_and_the_library_writes_nothing_to_the_terminal(weights, tmp_path):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(100))
     code = f"""
 import pathlib
 from retinue.actors.llm.errors import ModelNotInstalled
 from retinue.actors.llm.local import LocalServer
-with LocalServer(pathlib.Path({str(weights)!r}), model="m") as server:
-    pass
+for _ in range(5):  # ended as soon as it has started: no waiting for anything, for ever least of all
+    LocalServer(pathlib.Path({str(weights)!r}), model="m").close()
 try:
     LocalServer(pathlib.Path({str(tmp_path / "bad.gguf")!r}), model="m")
 except ModelNotInstalled as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from collections.abc import Iterator
@@ -59,14 +60,13 @@ def demo(context: click.Context, topic: str, *, live: bool, scripted: bool, data
     from retinue.demo.play import play, show_result
 
     for stream in (sys.stdout, sys.stderr):  # a model's words may have letters that the terminal's encoding lacks
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     console = Console()
 
     async def main() -> None:
         async with rt.ActorSystem("demo") as system:
-            played = await play(system, choice, topic, console)
-        show_result(played, console)
+            show_result(await play(system, choice, topic, console), console)
 
     try:
         choice = _choose(topic, console, live=live, scripted=scripted, data_dir=data_dir)
