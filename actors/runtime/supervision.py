@@ -43,7 +43,7 @@ class Supervision:
         on: What an exception type leads to, instead of the restart: "resume" (the actor keeps its state and goes on), "restart", "stop", or "escalate" (its
             parent fails with it). The nearest type in the exception's class hierarchy decides; of an exception group the leaves, and the strongest wins.
         backoff: (first delay, longest delay) in seconds. The first restart happens at once, the second after the first delay, and so on doubling, each
-            20 % shorter or longer by chance; 60 s without a failure start again from none. Default (0.1, 30).
+            20 % shorter or longer by chance; 60 s of life without a failure start again from none. Default (0.1, 30).
         intensity: (restarts, seconds): more restarts in that time are one too many, and the failure escalates to the parent. Right under `/user` the actor
             is stopped instead, and nothing else with it. Default (10, 60).
         strategy: Who is restarted with it: "one_for_one" (default) nobody, "one_for_all" all siblings, "rest_for_one" the siblings spawned after it.
@@ -82,7 +82,8 @@ class Supervision:
         """What the error leads to."""
         usual: Directive = "stop" if self.restart == "temporary" else "restart"
         found: list[Directive] = [self._nearest(leaf, usual) for leaf in leaves(error)] or [usual]
-        return max(found, key=_STRENGTH.__getitem__)
+        strongest = max(found, key=_STRENGTH.__getitem__)
+        return "stop" if strongest == "restart" and self.restart == "temporary" else strongest
 
     def _nearest(self, leaf: BaseException, usual: Directive) -> Directive:
         for kind in type(leaf).__mro__:
@@ -117,21 +118,21 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 def next_delay(cell: Cell, dice: random.Random | None = None) -> float | None:
     """Counts a restart and says how many seconds it waits; None when there were too many.
 
-    Kept in the cell: when the last restarts happened, and the delay that was used last.
+    Kept in the cell: when the last failures happened, and the delay that was used last. An actor that waits to be restarted cannot fail, so the time
+    without failure counts from its return.
     """
     supervision = cell.spec.supervision
     extra = cell.extras()
     now = trio.current_time()
     most, window = supervision.intensity
     history = extra.history
-    if history and now - history[-1] > RESET_AFTER:
-        extra.delay = 0.0
-    while history and now - history[0] > max(window, RESET_AFTER):
+    calm = not history or now - history[-1] - extra.delay * (1 + JITTER) > RESET_AFTER
+    while len(history) > 1 and now - history[0] > window:
         history.popleft()
     if sum(1 for when in history if now - when <= window) >= most:
         return None
     first, longest = supervision.backoff
-    wait = 0.0 if not history else min(max(extra.delay * 2, first), longest)
+    wait = 0.0 if calm else min(max(extra.delay * 2, first), longest)
     extra.delay = wait
     history.append(now)
     return wait * (1 + JITTER * ((dice or random).random() * 2 - 1))
