@@ -206,7 +206,11 @@ def _schedule_restart(cell: Cell, error: BaseException) -> None:
     if strategy == "rest_for_one":
         siblings = siblings[siblings.index(cell) :]
     for sibling in siblings:
-        if sibling is not cell and not sibling.closed:
+        if sibling is cell or sibling.closed:
+            continue
+        if sibling.spec.supervision.restart == "temporary":  # never restarted, not even with others
+            request_stop(sibling, StopReason.STOPPED, None)
+        else:
             sibling.signal(restart, delay)
 
 

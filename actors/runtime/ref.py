@@ -22,7 +22,7 @@ from retinue.actors.runtime.stepping import enclose, enter, enter_async, resume,
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 from retinue.mailbox.messages import Message, Request, Stream
-from retinue.security.errors import DefinitionError
+from retinue.security.errors import DefinitionError, RetinueError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
@@ -208,11 +208,19 @@ class Ref(Generic[A_co]):
         if timeout is not None:
             check_timeout(timeout)
         kernel.check_thread("ask", self)
-        delivery = prepare(cell, message, context, approvals, timeout, asked=True)
-        if delivery.handler.kind == GENERATOR:
-            raise Unhandled(f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not ask")
-        slot = delivery.slot = (DetachedSlot if detached else AskSlot)(kernel, delivery)
-        return await _post_and_wait(cell, kernel, delivery, slot)
+        try:
+            delivery = prepare(cell, message, context, approvals, timeout, asked=True)
+            if delivery.handler.kind == GENERATOR:
+                raise Unhandled(
+                    f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not ask"
+                )
+            slot = delivery.slot = (DetachedSlot if detached else AskSlot)(kernel, delivery)
+            return await _post_and_wait(cell, kernel, delivery, slot)
+        except RetinueError as error:
+            turn: Any = current()
+            if turn.__class__ is Delivery:  # a refusal at once is an answer too, however it came about
+                note_received(turn, error)
+            raise
 
     # -- tell, send, stream ------------------------------------------------------------------------------------------------------------------------
 
