@@ -80,11 +80,12 @@ def _text(ring: list[Cell], what: str) -> str:
 def _stuck(cell: Cell, asker: Delivery, asking: trio.lowlevel.Task, seen: set[Cell], path: list[Cell]) -> bool:
     """Whether the cell's turn cannot go on unless somebody in the ring does."""
     turn = cell.turn
+    if cell in seen:
+        return True  # as far as is known: whoever can go on ends the whole search
     if turn is asker:
+        seen.add(cell)
         path.append(cell)
         return _all_stuck(asker, asker, asking, seen, path)
-    if cell in seen:
-        return True
     if turn is None or cell.state != RUNNING or turn.waits is None:
         return False
     seen.add(cell)

@@ -287,3 +287,18 @@ async def test_a_race_that_runs_into_the_ring_before_anything_suspended_is_found
         assert trio.current_time() == 1
         await system.wait_quiet()
         assert conserved(system)
+
+
+async def test_two_raced_asks_of_the_actor_itself_are_a_ring(system: rt.ActorSystem, autojump_clock: MockClock) -> None:
+    async with system:
+        a = await system.spawn(Puppet, name="a")
+
+        async def race(actor: Puppet) -> Any:
+            return await first_of(lambda: actor.ctx.ref.ask(Call(nothing)), lambda: actor.ctx.ref.ask(Call(nothing)))
+
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await a.ask(Do(race))
+        assert caught.group_contains(rt.AskCycle)
+        assert trio.current_time() == 0
+        await system.wait_quiet()
+        assert conserved(system)
