@@ -217,6 +217,7 @@ class ActorContext:
         slot.stage = QUEUED
         slot.arm()
         kernel.sent += 1
+        kernel.event(ref._cell, "sent", type(message).__qualname__)
         receipt = ref._cell.enqueue(delivery)
         if not receipt:
             if receipt.reason in ("mailbox_full", "dropped_newest"):

@@ -20,9 +20,10 @@ class Event:
 
     Attributes:
         at: Seconds of trio's clock.
-        path: The actor.
-        what: "sent", "handled", "failed", "restarted", "stopped".
-        detail: The message's type, the error's type and directive, or the reason.
+        path: The actor; of a message, its receiver.
+        what: "sent" (a message came for it), "handled", "dead_letter", "failed", "restarted", "stopped".
+        detail: The message's type (of one that was answered with an error, its type too; of a dead letter, the reason too), the failure's type and directive,
+            or the reason of the end.
     """
 
     at: float

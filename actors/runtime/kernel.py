@@ -285,6 +285,8 @@ class Kernel(Scheduler):
     def take_in(self, cell: Cell, delivery: Delivery, *, patient: bool = False) -> Receipt:
         """Counts a message as sent and takes it into the mailbox, or says why not. While the system closes nothing comes in from outside."""
         self.sent += 1
+        if self.ring is not None:
+            self.ring.add(cell, "sent", type(delivery.message).__qualname__)
         return CLOSED if self.closing and delivery.source is None else cell.enqueue(delivery, patient=patient)
 
     def post(self, cell: Cell, delivery: Delivery) -> Receipt:
@@ -292,12 +294,12 @@ class Kernel(Scheduler):
         receipt = self.take_in(cell, delivery)
         if receipt is not ACCEPTED:
             self.record(receipt.reason or "stopped", delivery)
-        elif self.ring is not None:
-            self.ring.add(cell, "sent", type(delivery.message).__qualname__)
         return receipt
 
     def record(self, reason: str | None, delivery: Delivery, error: BaseException | None = None) -> None:
         """Makes a dead letter of a message."""
+        if self.ring is not None and get_ident() == self.thread:  # the ring's clock is the loop's
+            self.ring.add(delivery.cell, "dead_letter", f"{type(delivery.message).__qualname__}: {reason}")
         origin = delivery.origin
         self.letters.record(reason, delivery.message, delivery.cell.path, origin.path if origin is not None else None, error)  # type: ignore[arg-type]
 
@@ -339,20 +341,18 @@ class Kernel(Scheduler):
         if handler is None:
             return
         self.sent += 1
+        self.event(watcher, "sent", type(terminated).__qualname__)
         watcher.push_front(make_delivery(watcher, handler, terminated, watcher.grant, None))
 
     # -- actors ------------------------------------------------------------------------------------------------------------------------------------
 
     def spec(self, cls: object, supervision: Supervision | None, mailbox: Mailbox | None) -> Spec:
         """What actors spawned alike share. Raises DefinitionError for what cannot be spawned."""
-        if supervision is None and mailbox is None:
-            found = self._plain_specs.get(cls)
-            if found is not None:
-                return found
-        key = (cls, supervision or DEFAULT_SUPERVISION, mailbox or DEFAULT_MAILBOX)
+        plain = supervision is None and mailbox is None
+        key = (cls, DEFAULT_SUPERVISION if supervision is None else supervision, DEFAULT_MAILBOX if mailbox is None else mailbox)
         try:
-            found = self._specs.get(key)  # type: ignore[arg-type]
-        except TypeError:
+            found = self._plain_specs.get(cls) if plain else self._specs.get(key)  # type: ignore[arg-type]
+        except TypeError:  # not even hashable
             found = None
         if found is not None:
             return found
@@ -378,7 +378,7 @@ class Kernel(Scheduler):
             self._specs.clear()
             self._plain_specs.clear()
         self._specs[key] = made  # type: ignore[index]
-        if supervision is None and mailbox is None:
+        if plain:
             self._plain_specs[cls] = made
         return made
 
@@ -397,6 +397,13 @@ class Kernel(Scheduler):
             self.next_number = key = self.next_number + 1
         else:
             key = check_name(name)
+            number = name.rpartition("-")[2]
+            if number.isdecimal() and number.isascii():
+                # It looks like the path of an unnamed actor: there must be none, and none in times to come.
+                unnamed = parent.children.get(int(number)) if parent.children is not None else None
+                if unnamed is not None and unnamed.path == f"{parent.path}/{name}":
+                    raise NameTaken(f"{unnamed.path} is alive already; choose another name, or stop it first")
+                self.next_number = max(self.next_number, int(number))
             if parent.children is not None and key in parent.children:
                 raise NameTaken(f"{parent.path}/{name} is alive already; choose another name, or stop it first")
         cell = new_cell(self, parent, spec, key, grant)

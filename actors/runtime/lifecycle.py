@@ -124,9 +124,7 @@ async def start(cell: Cell, slot: AskSlot | None) -> None:
             await _undo_start(cell, failure)
             if failure is None:
                 raise
-            if slot is not None:
-                slot.fail(failure)
-            else:
+            if slot is None or not slot.fail(failure):
                 _log.error("%s failed to start", cell.path, exc_info=failure)
             return
     cell.turn = None
@@ -406,7 +404,7 @@ def finish(cell: Cell, reason: StopReason) -> None:
     kernel.names.forget(cell)
     cell.actor = cell.birth = cell.context = cell.facade = cell.control = cell.turn = cell.box = None
     cell.gate_context = cell.gate_handler = cell.gate_security = None
-    kernel.event(cell, "stopped", reason)
+    kernel.event(cell, "stopped", str(reason))
     if extra is not None and extra.watchers:
         terminated = terminated_of(cell)
         watchers, extra.watchers = extra.watchers, []

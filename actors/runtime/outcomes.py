@@ -30,6 +30,7 @@ _log = logging.getLogger("retinue.runtime")
 def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None:
     """A handler returned and somebody waits for its value."""
     cell.handled += 1
+    kernel.event(cell, "handled", type(delivery.message).__qualname__)
     slot = delivery.slot
     if slot is None:
         return
@@ -79,6 +80,7 @@ def _settle(kernel: Kernel, cell: Cell, delivery: Delivery, answer: BaseExceptio
         kernel.record(reason, delivery, answer)
         return
     cell.handled += 1
+    kernel.event(cell, "handled", f"{type(delivery.message).__qualname__}: {type(answer).__name__}")
     slot = delivery.slot
     if slot is not None and slot.stage != ABANDONED:
         slot.fail(answer)

@@ -238,6 +238,8 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
         else:
             if delivery.slot is None:
                 cell.handled += 1
+                if kernel.ring is not None:
+                    kernel.event(cell, "handled", type(delivery.message).__qualname__)
                 delivery.message = None  # the cell's context holds the turn until the next one: not its payload, too
             else:
                 outcomes.conclude(kernel, cell, delivery, value)
