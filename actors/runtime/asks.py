@@ -261,6 +261,9 @@ class StartSlot(AskSlot):
         if self.stage < DONE:
             self.stage = ABANDONED
 
+    def _late(self, value: Any, error: BaseException | None) -> None:
+        """Whoever starts the actor knows what to do with one that nobody waits for."""
+
 
 class TakenSlot:
     """Stands in an envelope whose real slot was taken away, to be answered later or by somebody else: what the handler returns goes nowhere."""
