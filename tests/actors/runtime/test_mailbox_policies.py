@@ -346,7 +346,7 @@ def test_a_mailbox_that_cannot_be_is_refused_when_it_is_described(make: Any) -> 
 
 async def test_a_spawn_with_something_else_as_its_mailbox_is_refused(loop_host: Host) -> None:
     async with loop_host.system() as system:
-        for wrong in (5, "bounded", object(), rt.Mailbox):
+        for wrong in (5, 0, "", [], "bounded", object(), rt.Mailbox):
             with pytest.raises(rt.DefinitionError, match=r"mailbox=.*rt\.Mailbox\.bounded"):
                 await system.spawn(loop_host.plain, mailbox=wrong)  # type: ignore[arg-type]
         assert system.actors() == []

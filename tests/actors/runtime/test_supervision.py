@@ -467,7 +467,7 @@ def test_a_supervision_that_cannot_be_is_refused_when_it_is_described(options: d
 
 async def test_a_spawn_with_something_else_as_its_supervision_is_refused(loop_host: Host) -> None:
     async with loop_host.system() as system:
-        for wrong in ("restart", 5, rt.Supervision, object()):
+        for wrong in ("restart", 5, 0, "", [], {}, rt.Supervision, object()):
             with pytest.raises(rt.DefinitionError, match=r"supervision=.*rt\.Supervision"):
                 await system.spawn(loop_host.plain, supervision=wrong)  # type: ignore[arg-type]
         assert system.actors() == []
