@@ -268,7 +268,7 @@ class StartSlot(AskSlot):
 class TakenSlot:
     """Stands in an envelope whose real slot was taken away, to be answered later or by somebody else: what the handler returns goes nowhere."""
 
-    __slots__ = ("real",)
+    __slots__ = ("again", "real")
 
     stage = DONE
     withdrawn = False
@@ -276,6 +276,7 @@ class TakenSlot:
 
     def __init__(self, real: AskSlot | None) -> None:
         self.real = real
+        self.again: Delivery | None = None  # the envelope in the stash, where the message was stashed
 
     def answer(self, value: Any) -> bool:  # noqa: ARG002 - somebody else answers
         """The handler returned; that is no answer."""

@@ -331,6 +331,7 @@ class ActorContext:
             again.slot, slot.delivery, slot.stage = slot, again, QUEUED
         else:
             turn.slot = TakenSlot(None)
+        turn.slot.again = again
         extra.stash.append(again)
         self._cell.kernel.sent += 1  # this turn counts as handled, and the stashed message as sent once more
 

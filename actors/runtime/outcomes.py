@@ -54,6 +54,7 @@ def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseEx
         answer: BaseException = _cancellation(cell, delivery)
         _settle(kernel, cell, delivery, answer, "cancelled")
         return answer
+    _undo_stash(kernel, cell, delivery)
     answer = failure
     if delivery.expired:
         answer = _cancellation(cell, delivery)
@@ -73,6 +74,21 @@ def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseEx
     if not isinstance(delivery.slot, TakenSlot):
         delivery.message = None
     return answer
+
+
+def _undo_stash(kernel: Kernel, cell: Cell, delivery: Delivery) -> None:
+    """A handler that stashed its message and then failed has consumed it: else the message would come back after each restart, to fail again."""
+    taken = delivery.slot
+    again = taken.again if isinstance(taken, TakenSlot) else None
+    if again is None or again not in (extra := cell.extras()).stash:
+        return
+    extra.stash.remove(again)
+    if again.slot is not None and again.slot.withdrawn:
+        extra.withdrawn -= 1  # its asker gave up in the meantime, so it is a dead letter already
+    else:
+        kernel.sent -= 1
+    if not taken.real:
+        delivery.slot = None  # it was told
 
 
 def _settle(kernel: Kernel, cell: Cell, delivery: Delivery, answer: BaseException, reason: str) -> None:
