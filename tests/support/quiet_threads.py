@@ -41,5 +41,5 @@ def open_after(seconds: float) -> threading.Event:
 async def until(condition: Callable[[], object]) -> None:
     """Wait under trio until something that another thread brings about is so; for what no event tells of."""
     with trio.fail_after(PATIENCE):
-        while not condition():  # noqa: ASYNC110
+        while not condition():
             await trio.sleep(0.001)
