@@ -429,9 +429,7 @@ class Kernel(Scheduler):
         """Makes and starts an actor; returns once it has started. Raises what its start raises; nothing is left of it then."""
         turn = current()
         security = self.root if turn is self.roots and get_ident() == self.thread else self.sending_context(turn, None, None)
-        spec = self._plain_specs.get(cls) if supervision is None and mailbox is None else None
-        if spec is None:
-            spec = self.spec(cls, supervision, mailbox)
+        spec = self.spec(cls, supervision, mailbox)
         if grant is not None:
             security = security._meet(self.authority.permission_set(grant))
         cell = self.make_cell(parent, spec, name, security, (arguments, keywords) if arguments or keywords else None)
