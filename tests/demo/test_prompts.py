@@ -13,7 +13,7 @@ def all_requests(manner):
         *prompts.questions(manner, "tea"),
         prompts.draft(manner, "tea", ("One.", "Two.")),
         prompts.review(manner, "tea", "A text."),
-        prompts.closing(manner, "tea", "More."),
+        prompts.closing(manner, "tea", "A text.", "More."),
     ]
 
 
@@ -31,6 +31,10 @@ def test_a_manner_reaches_the_request():
 
 def test_every_prompt_names_the_topic_and_what_it_builds_on():
     assert all("tea" in request.messages[-1].content for request in all_requests(Manner()))
+    conversation = prompts.closing(Manner(), "tea", "A text.", "More.").messages
+    assert [entry.role for entry in conversation] == ["system", "user", "assistant", "user"]
+    assert conversation[2].content == "A text."
+    assert conversation[3].content.startswith("More.")
     assert "One. Two." in prompts.draft(Manner(), "tea", ("One.", "Two.")).messages[-1].content
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import attrs
 
-from retinue.actors.llm.messages import Complete
+from retinue.actors.llm.messages import ChatMessage, Complete
 
 __all__ = ["Manner", "closing", "draft", "questions", "review", "script_for", "whole_sentences"]
 
@@ -33,9 +33,10 @@ class Manner:
     temperature: float | None = None
     seed: int | None = None
 
-    def ask(self, prompt: str, *, system: str, tokens: int) -> Complete:
-        """Make the request of one prompt."""
-        return Complete.of(prompt, system=system, max_tokens=tokens * self.generosity, temperature=self.temperature, seed=self.seed)
+    def ask(self, prompt: str, *, system: str, tokens: int, before: tuple[ChatMessage, ...] = ()) -> Complete:
+        """Make the request of one prompt, with what was said before it."""
+        messages = (ChatMessage("system", system), *before, ChatMessage("user", prompt))
+        return Complete(messages, max_tokens=tokens * self.generosity, temperature=self.temperature, seed=self.seed)
 
 
 def questions(manner: Manner, topic: str) -> tuple[Complete, ...]:
@@ -54,9 +55,10 @@ def review(manner: Manner, topic: str, text: str) -> Complete:
     return manner.ask(f"What does this text about {topic} not tell?\n\n{text}", system=CRITIC, tokens=32)
 
 
-def closing(manner: Manner, topic: str, advice: str) -> Complete:
-    """The writer's second request."""
-    return manner.ask(f"A reader says: {advice}\n\nTell one more thing about {topic}.", system=ONE_SENTENCE, tokens=40)
+def closing(manner: Manner, topic: str, text: str, advice: str) -> Complete:
+    """The writer's second request: the model is shown the text as its own, and the critic's word as the answer to it."""
+    before = (ChatMessage("user", f"Tell one thing about {topic}."), ChatMessage("assistant", text))
+    return manner.ask(f"{advice} Tell one more thing about {topic}.", system=ONE_SENTENCE, tokens=40, before=before)
 
 
 def whole_sentences(text: str) -> str:

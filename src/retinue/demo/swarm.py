@@ -207,7 +207,7 @@ class Writer(Member):
         draft = await self.think(prompts.draft(self.manner, topic, notes))
         self.note(self.critic, draft)
         advice = await self.critic.ask(Review(topic, draft))
-        end = await self.think(prompts.closing(self.manner, topic, advice))
+        end = await self.think(prompts.closing(self.manner, topic, draft, advice))
         return Article(topic, notes, draft, advice, f"{draft} {end}")
 
 
