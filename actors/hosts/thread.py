@@ -134,7 +134,11 @@ class ThreadHost:
 
     async def start(self) -> None:
         """Starts the thread. Raises RuntimeError where the operating system has none left."""
-        Muscle.start(self)
+        try:
+            Muscle.start(self)
+        except BaseException:
+            self.muscle = None
+            raise
         assert self.muscle is not None and self.muscle.thread is not None and self.muscle.thread.ident is not None
         self.ident = self.muscle.thread.ident
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import get_ident
@@ -55,13 +57,23 @@ class Latch:
         self.done = True
         self._lock.release()
 
-    def wait(self, portal: Portal) -> Any:
-        """Blocks the calling thread until the outcome is there, and returns or raises it. Raises SystemClosed where the loop is gone without giving one."""
-        while not self._lock.acquire(timeout=PULSE):
+    def release(self) -> None:
+        """Lets the next one through that waits here, once the outcome has been read."""
+        self._lock.release()
+
+    def wait(self, portal: Portal, limit: float = math.inf) -> Any:
+        """Blocks the calling thread until the outcome is there, and returns or raises it.
+
+        Raises SystemClosed where the loop is gone without giving one, and TimeoutError (with `done` still False) after `limit` seconds.
+        """
+        end = time.monotonic() + limit
+        while not self._lock.acquire(timeout=max(0.0, min(PULSE, end - time.monotonic()))):
             if not portal.is_open() and not self._lock.acquire(timeout=PULSE):
                 raise SystemClosed("the system's loop has ended without an answer")
             if self.done:
                 break
+            if time.monotonic() >= end:
+                raise TimeoutError(f"the system's loop has given no answer within {limit:g} s")
         error, self.error = self.error, None
         if error is not None:
             try:
@@ -186,21 +198,38 @@ class Portal:
 
     def hand_over(self, delivery: Delivery) -> Receipt:
         """Hands a prepared tell over. Its receipt tells only that; a mailbox that refuses it makes it a dead letter."""
-        kernel = self._kernel
         if len(self._calls) >= PORTAL_CAPACITY:
-            # Nothing is queued for the loop, it has enough to do: the count of what was sent is brought up to date by the next drain.
-            kernel.record("mailbox_full", delivery)
-            with self._lock:
-                self._refused += 1
-            return FULL
-        return HANDED_OVER if self.post(kernel.post, delivery.cell, delivery) else CLOSED
+            return self._refuse(delivery, FULL)
+        if not self.post(self._tell, delivery):
+            return self._refuse(delivery, CLOSED)
+        return HANDED_OVER
+
+    def _tell(self, delivery: Delivery) -> None:
+        kernel = self._kernel
+        try:
+            kernel.post(delivery.cell, delivery)
+        except Exception as error:  # it has no place in that mailbox, and its sender is gone
+            kernel.sent += 1
+            kernel.record("poison", delivery, error)
+
+    def _refuse(self, delivery: Delivery, receipt: Receipt) -> Receipt:
+        """A dead letter, made in the sender's thread. Nothing is queued for the loop, which has enough to do: its next drain counts what was sent."""
+        self._kernel.record(receipt.reason, delivery)
+        with self._lock:
+            self._refused += 1
+            if self.closed:
+                self._count()
+        return receipt
 
     def begin(self, delivery: Delivery, slot: AskSlot) -> None:
         """Runs in the system's thread: enqueues a request from another one. Whatever becomes of it, the slot is told."""
         kernel, cell = self._kernel, delivery.cell
         delivery.slot = slot
-        kernel.sent += 1
-        receipt = CLOSED if kernel.closing and delivery.origin is None else cell.enqueue(delivery)
+        try:
+            receipt = kernel.take_in(cell, delivery)
+        except Exception as error:  # it has no place in that mailbox: a priority key that raises, say
+            slot.fail(error)
+            return
         if receipt is not ACCEPTED:
             if receipt.reason not in ("mailbox_full", "dropped_newest"):
                 kernel.record(receipt.reason, delivery)
@@ -212,8 +241,11 @@ class Portal:
 
     def _count_refused(self) -> None:
         with self._lock:
-            self._kernel.sent += self._refused
-            self._refused = 0
+            self._count()
+
+    def _count(self) -> None:
+        self._kernel.sent += self._refused
+        self._refused = 0
 
 
 def _take_back(call: list[Any]) -> bool:
