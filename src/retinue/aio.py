@@ -1,0 +1,445 @@
+"""The asyncio twin, for web frameworks and notebooks: the same actors, awaited under asyncio.
+
+    from retinue import aio
+
+    async with aio.ActorSystem("shop") as system:
+        till = await system.spawn(Till)
+        print(await till.ask(Pay(5)))
+        answers = await asyncio.gather(*(till.ask(Pay(n)) for n in range(10)))
+
+The system runs on trio in a thread of its own. Refs may be used in any asyncio loop of the process, but not in a handler of the system. Cancelling a task that awaits
+an answer withdraws the request, or cancels its handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+
+import attrs
+
+from retinue._twin import Options, Twin, TwinRef, unwrap
+from retinue._twin_loops import Loops
+from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue.actors.runtime.errors import StreamClosed
+from retinue.actors.runtime.portal import PULSE
+from retinue.actors.runtime.ref import Ref as CoreRef
+from retinue.actors.runtime.ref import check_timeout
+from retinue.mailbox.messages import Message, Request, Stream
+from retinue.security.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.actor import Actor
+    from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.events import Event
+    from retinue.actors.runtime.receipts import Receipt
+    from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
+    from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.watch import Terminated
+    from retinue.mailbox.letters import DeadLetters
+    from retinue.mailbox.queues import Mailbox
+    from retinue.security.authority import Authority
+    from retinue.security.context import SecurityContext
+
+__all__ = ["ActorSystem", "Names", "Ref", "StreamReader", "Watch"]
+
+A = TypeVar("A", bound="Actor")
+A_co = TypeVar("A_co", covariant=True)
+E = TypeVar("E")
+R = TypeVar("R")
+
+
+class ActorSystem:
+    """A system of actors under asyncio: `async with aio.ActorSystem("shop") as system: …`.
+
+    It acts under the system's root context. At the end of the block the intake closes, the actors drain for `grace` seconds, what still runs is cancelled, and every
+    open ask is resolved. An error in the block leaves it as it is. A task that is cancelled while it leaves the block ends the system at once.
+
+    Args:
+        name: The system's name, for texts and for logs.
+        options: As for `retinue.ActorSystem`.
+    """
+
+    def __init__(self, name: str = "main", **options: Unpack[Options]) -> None:
+        self._twin = Twin(name, options)
+        self._loops = Loops(self._twin)
+        self._ended: asyncio.Future[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The system's name."""
+        return self._twin.name
+
+    def __repr__(self) -> str:
+        return f"<aio.ActorSystem {self.name!r}>"
+
+    async def __aenter__(self) -> Self:
+        bridge = self._loops.here()
+        begun, deliver = bridge.future()
+        ended, end = bridge.future()
+        self._twin.start(deliver, partial(end, None, None))
+        self._loops.home, self._ended = bridge, ended
+        try:
+            await begun
+        except BaseException:
+            await self._leave(None)
+            raise
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        cancelled = await self._leave(error)
+        self._twin.outcome(error)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _leave(self, error: BaseException | None) -> asyncio.CancelledError | None:
+        """Waits for the system's end, whatever comes; returns the cancellation that came meanwhile and ended it at once."""
+        twin, ended = self._twin, self._ended
+        assert ended is not None and twin.thread is not None
+        twin.leave()
+        cancelled: asyncio.CancelledError | None = None
+        while not ended.done():
+            try:
+                await asyncio.wait([ended], timeout=PULSE)
+                if not ended.done() and not twin.alive():
+                    if error is None:
+                        raise twin.stuck_error()
+                    return cancelled
+            except asyncio.CancelledError as again:
+                cancelled = cancelled or again
+                twin.interrupt()
+        twin.thread.join()  # only its very last instructions are left
+        return cancelled
+
+    # -- actors --------------------------------------------------------------------------------------------------------------------------------------
+
+    async def spawn(
+        self,
+        cls: type[A],
+        *arguments: Any,
+        name: str | None = None,
+        grant: Sequence[Any] | None = None,
+        mailbox: Mailbox | None = None,
+        supervision: Supervision | None = None,
+        **keywords: Any,
+    ) -> Ref[A]:
+        """Makes an actor under `/user` and returns once it has started; arguments and errors as for `retinue.ActorSystem.spawn`."""
+        twin = self._twin
+        twin.check_holder("system.spawn")
+        arguments, keywords = unwrap(arguments), unwrap(keywords)
+        options: dict[str, Any] = {"name": name, "grant": grant, "mailbox": mailbox, "supervision": supervision}
+        ref: CoreRef[A] = await _run(self._loops, twin, partial(twin.core.spawn, cls, *arguments, **options, **keywords))
+        return Ref(ref, twin, self._loops)
+
+    async def watch(self, ref: TwinRef[Any] | CoreRef[Any]) -> Watch:
+        """Watches an actor: `await watch.wait()` is its `Terminated`, at once if it is gone already."""
+        twin = self._twin
+        twin.check_holder("system.watch")
+        core = twin.own(ref)
+        terminated, deliver = self._loops.here().future()
+        watch: TwinWatch = await _call(self._loops, twin, "system.watch", partial(twin.watch, core, deliver))
+        return Watch(watch, Ref(core, twin, self._loops), terminated)
+
+    async def stop(self, *, grace: float | None = None) -> None:
+        """Stops the system; the end of its block does it too. Asked for again, it returns at once.
+
+        Args:
+            grace: Seconds that the actors have to drain their mailboxes; then what runs is cancelled. Default: the system's (5 s).
+        """
+        twin = self._twin
+        twin.check_holder("system.stop")
+        if grace is not None:
+            check_timeout(grace)
+        if twin.portal.closed and twin.thread is not None:
+            return
+        await _run(self._loops, twin, partial(twin.stop, grace))
+
+    # -- looking in ----------------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def authority(self) -> Authority:
+        """What mints security contexts for this system."""
+        return self._twin.core.authority
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Messages that were not handled, with the reasons."""
+        return self._twin.core.dead_letters
+
+    @property
+    def registry(self) -> Names:
+        """Names and paths of living actors."""
+        return Names(self._twin, self._loops)
+
+    async def statistics(self) -> SystemStatistics:
+        """The system's counts at this moment; after its end, the last ones."""
+        found: SystemStatistics = await _call(self._loops, self._twin, "system.statistics", self._twin.core.statistics)
+        return found
+
+    async def actors(self) -> list[ActorStatistics]:
+        """The counts of each living actor, parents before children."""
+        found: list[ActorStatistics] = await _call(self._loops, self._twin, "system.actors", self._twin.core.actors)
+        return found
+
+    async def events(self, path: str | None = None) -> list[Event]:
+        """The last events, oldest first; empty unless the system was made with `events=`."""
+        found: list[Event] = await _call(self._loops, self._twin, "system.events", partial(self._twin.core.events, path))
+        return found
+
+    async def wait_quiet(self, *, timeout: float = 30.0) -> None:
+        """Waits until no message is ready, being handled or suspended in a handler. Raises trio.TooSlowError after `timeout` seconds."""
+        self._twin.check_place("system.wait_quiet", "wait for an answer instead")
+        await _run(self._loops, self._twin, partial(self._twin.core.wait_quiet, timeout=timeout))
+
+
+class Ref(TwinRef[A_co]):
+    """The address of an actor, under asyncio. Two refs are equal if they address the same actor."""
+
+    __slots__ = ("_loops",)
+
+    def __init__(self, core: CoreRef[A_co], twin: Twin, loops: Loops) -> None:
+        super().__init__(core, twin)
+        self._loops = loops
+
+    @overload
+    async def ask(
+        self,
+        message: Request[R],
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[object] = (),
+        detached: bool = False,
+    ) -> R: ...
+    @overload
+    async def ask(
+        self,
+        message: Message,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[object] = (),
+        detached: bool = False,
+    ) -> object: ...
+    async def ask(
+        self,
+        message: Any,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[object] = (),
+        detached: bool = False,
+    ) -> Any:
+        """Sends a request and waits for its answer; arguments and errors as for `retinue.Ref.ask`. Cancelled, it withdraws or cancels the request."""
+        twin = self._twin
+        delivery = twin.prepare(self.core, message, timeout, context, approvals, what="ask")
+        bridge = self._loops.here()
+        future, deliver = bridge.future()
+        slot = (DetachedTwinSlot if detached else TwinSlot)(delivery, deliver)
+        del message, delivery
+        bridge.guard(future, slot)
+        twin.request(slot.delivery, slot)
+        try:
+            return _wrap(await future, twin, self._loops)
+        except BaseException:
+            if future.cancelled():
+                twin.give_up(slot)
+            raise
+        finally:
+            del slot, future, deliver  # an error's traceback holds this frame
+
+    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[object] = ()) -> Receipt:
+        """Sends a message and waits for nothing; arguments, receipt and errors as for `retinue.Ref.tell`.
+
+        The message is handed over to the system's thread (the receipt's reason is "handed_over"): whether its mailbox has room is decided there. `send` knows.
+        """
+        return self._twin.portal.hand_over(self._twin.prepare(self.core, message, None, context, approvals, what="tell"))
+
+    async def send(
+        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[object] = ()
+    ) -> Receipt:
+        """As `tell`, but waits for room in a full mailbox, and knows. Arguments and errors as for `retinue.Ref.send`."""
+        twin = self._twin
+        delivery = twin.prepare(self.core, message, timeout, context, approvals, what="send")
+        send = partial(self.core.send, delivery.message, timeout=timeout, context=delivery.context, approvals=approvals)
+        receipt: Receipt = await _run(self._loops, twin, send)
+        return receipt
+
+    def stream(
+        self,
+        message: Stream[E],
+        *,
+        timeout: float | None = None,
+        window: int = 32,
+        context: SecurityContext | None = None,
+        approvals: Sequence[object] = (),
+    ) -> StreamReader[E]:
+        """Asks for a stream: `async with ref.stream(message) as items: async for item in items: …`. Arguments and errors as for `retinue.Ref.stream`."""
+        if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+            raise DefinitionError(f"window={window!r}: give a whole number of items, 1 or more")
+        delivery = self._twin.prepare(self.core, message, timeout, context, approvals, what="stream")
+        return StreamReader(self._twin, self._loops, delivery, window)
+
+    async def stop(self, *, grace: float | None = None) -> None:
+        """Stops the actor and waits until it has ended, as `retinue.Ref.stop` does."""
+        self._twin.check_holder(f"ref.stop of {self.path}")
+        await _run(self._loops, self._twin, partial(self.core.stop, grace=grace))
+
+
+class StreamReader(Generic[E]):
+    """The reader's end of a stream: an async context manager and iterator. It always sees an end: of the iteration, or an error. Leaving early cancels the handler."""
+
+    def __init__(self, twin: Twin, loops: Loops, delivery: Delivery, window: int) -> None:
+        self._twin = twin
+        self._loops = loops
+        self._delivery = delivery
+        self._window = window
+        self._items: deque[tuple[Any, BaseException | None, bool]] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._slot: TwinStreamSlot | None = None
+        self._entered = False
+        self._owed = 0
+
+    async def __aenter__(self) -> Self:
+        if self._entered:
+            raise StreamClosed(f"the stream of {self._delivery.cell.path} was entered before: ask for another")
+        self._entered = True
+        emit = partial(self._loops.here().post, self._emit)
+        slot = TwinStreamSlot(self._delivery, self._window, emit)
+        self._twin.request(self._delivery, slot)
+        self._slot = slot
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            self._twin.portal.post(slot.leave)
+
+    def _emit(self, item: Any, error: BaseException | None, last: bool) -> None:
+        self._items.append((item, error, last))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def __aiter__(self) -> AsyncIterator[E]:
+        return self
+
+    async def __anext__(self) -> E:
+        slot = self._slot
+        if slot is None:
+            raise StreamClosed(
+                f"the stream of {self._delivery.cell.path} is not open: read it inside its block, "
+                "`async with ref.stream(message) as items: async for item in items: …`"
+            )
+        if self._owed * 2 >= self._window or (self._owed and not self._items):
+            self._twin.portal.post(slot.credit, self._owed)
+            self._owed = 0
+        while not self._items:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._waiter], timeout=PULSE)
+            if not self._items and not self._twin.portal.is_open() and self._twin.ended:
+                self._emit(None, self._twin.closed_error(), True)
+        item, error, last = self._items.popleft()
+        if not last:
+            self._owed += 1
+            return _wrap(item, self._twin, self._loops)  # type: ignore[no-any-return]
+        self._items.append((None, error, True))  # an end stays one
+        if error is None:
+            raise StopAsyncIteration
+        try:
+            raise error
+        finally:
+            del error
+
+
+class Watch:
+    """A watch on one actor: `await watch.wait()` returns its `Terminated`, however often it is called, at once if the actor is gone."""
+
+    def __init__(self, watch: TwinWatch, ref: Ref[Any], terminated: asyncio.Future[Any]) -> None:
+        self._watch = watch
+        self._terminated = terminated
+        self.ref = ref
+
+    @property
+    def terminated(self) -> Terminated | None:
+        """What `wait` would return, or None while the actor lives."""
+        return attrs.evolve(self._terminated.result(), ref=self.ref) if self._terminated.done() else None
+
+    async def wait(self) -> Terminated:
+        """Waits, without a limit of its own, until the actor has ended."""
+        found: Terminated = await asyncio.shield(self._terminated)
+        return attrs.evolve(found, ref=self.ref)
+
+    def close(self) -> None:
+        """Watches no longer. Who waits on this watch goes on waiting only if the actor has ended."""
+        self.ref._twin.portal.post(self._watch.close)
+
+
+class Names:
+    """The registry of a system: names and paths of living actors. `retinue.ActorSystem.registry` describes it."""
+
+    def __init__(self, twin: Twin, loops: Loops) -> None:
+        self._twin = twin
+        self._loops = loops
+
+    async def register(self, name: str, ref: TwinRef[Any] | CoreRef[Any]) -> None:
+        """Makes the actor known under a name. Raises NameTaken where another living actor has it."""
+        self._twin.check_holder("registry.register")
+        await self._call("registry.register", partial(self._twin.core.registry.register, name, self._twin.own(ref)))
+
+    async def unregister(self, name: str) -> None:
+        """Gives a name up; one that is not registered is no error."""
+        self._twin.check_holder("registry.unregister")
+        await self._call("registry.unregister", partial(self._twin.core.registry.unregister, name))
+
+    async def get(self, name: str) -> Ref[Any] | None:
+        """The living actor registered under the name, or with the path (`/user/…`), or None."""
+        found: Ref[Any] | None = _wrap(
+            await self._call("registry.get", partial(self._twin.core.registry.get, name)), self._twin, self._loops
+        )
+        return found
+
+    async def names(self) -> list[str]:
+        """The registered names, sorted."""
+        found: list[str] = await self._call("registry.names", self._twin.core.registry.names)
+        return found
+
+    async def _call(self, what: str, function: Callable[[], Any]) -> Any:
+        return await _call(self._loops, self._twin, what, function)
+
+
+def _wrap(value: Any, twin: Twin, loops: Loops) -> Any:
+    """An answer that is a ref of the system becomes a ref of the twin."""
+    return Ref(value, twin, loops) if value.__class__ is CoreRef and value._cell.kernel is twin.kernel else value
+
+
+async def _run(loops: Loops, twin: Twin, function: Callable[[], Any]) -> Any:
+    """Runs an async function in the system's loop and waits until it is done; cancelled, it cancels that."""
+    bridge = loops.here()
+    future, deliver = bridge.future()
+    bridge.guard(future)
+    call = twin.run(function, deliver)
+    try:
+        return await future
+    except BaseException:
+        if future.cancelled():
+            call.cancel()
+        raise
+    finally:
+        del future, call, function, deliver  # an error's traceback holds this frame
+
+
+async def _call(loops: Loops, twin: Twin, what: str, function: Callable[[], Any]) -> Any:
+    """Calls a function in the system's thread and waits until it has returned."""
+    twin.check_place(what, "use self.ctx.system")
+    bridge = loops.here()
+    future, deliver = bridge.future()
+    bridge.guard(future)
+    twin.call(function, deliver)
+    try:
+        return await future
+    finally:
+        del future, deliver
