@@ -18,13 +18,13 @@ __all__ = ["Names", "check_name"]
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:~+-]{0,127}")
 
 
-def check_name(name: object) -> str:
-    """A legal actor name, else a DefinitionError. Letters, digits and `_.@:~+-`, 1 to 128 characters, no `-`, `.` or the like at the start."""
+def check_name(name: object, what: str = "an actor's name") -> str:
+    """A legal name of an actor or a system, else a DefinitionError. Letters, digits and `_.@:~+-`, 1 to 128 characters, no `-`, `.` or the like at the start."""
     if not isinstance(name, str):
-        raise DefinitionError(f"name={name!r}: an actor's name is a str")
+        raise DefinitionError(f"name={name!r}: {what} is a str")
     if not _NAME.fullmatch(name):
         raise DefinitionError(
-            f"name={name!r}: an actor's name has 1 to 128 letters, digits and _ . @ : ~ + -, begins with a letter, a digit or _, and holds no /"
+            f"name={name!r}: {what} has 1 to 128 letters, digits and _ . @ : ~ + -, begins with a letter, a digit or _, and holds no /"
         )
     return name
 

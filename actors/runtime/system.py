@@ -72,7 +72,7 @@ class ActorSystem:
         events: int = 0,
         block_warning: float = 0.25,
     ) -> None:
-        check_name(name)
+        check_name(name, "a system's name")
         for what, value in (("ask_timeout", ask_timeout), ("grace", grace), ("block_warning", block_warning)):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0 or (what != "grace" and value == 0):
                 raise DefinitionError(f"ActorSystem({what}={value!r}): give seconds, more than 0")

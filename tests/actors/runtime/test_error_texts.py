@@ -113,3 +113,10 @@ async def test_a_time_out_says_not_carried_out_of_no_request_that_still_will_be(
         assert "not carried out" not in text
         await system.wait_quiet(timeout=60)
         assert system.actors()[0].handled == 2
+
+
+def test_a_system_with_an_illegal_name_is_told_of_its_own_name() -> None:
+    with pytest.raises(rt.DefinitionError, match=r"^name='my system': a system's name has 1 to 128 letters"):
+        rt.ActorSystem("my system")
+    with pytest.raises(rt.DefinitionError, match=r"^name=7: a system's name is a str"):
+        rt.ActorSystem(7)
