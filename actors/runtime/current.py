@@ -36,15 +36,17 @@ class Suspension:
         scope: The cancel scope around the handler, which nobody else shares.
         thread: The id of the thread that runs the handler, for a blocking actor; else 0.
         expired: The deadline passed while it waited, so its answer comes late.
+        interrupt: The KeyboardInterrupt that reached the asker's own task meanwhile; meant for the asker, not for the handler.
     """
 
-    __slots__ = ("expired", "scope", "task", "thread")
+    __slots__ = ("expired", "interrupt", "scope", "task", "thread")
 
     def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope) -> None:
         self.task = task
         self.scope = scope
         self.thread = 0
         self.expired = False
+        self.interrupt: BaseException | None = None
 
 
 class Delivery(Envelope):

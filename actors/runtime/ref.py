@@ -512,6 +512,13 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
         kernel.deadlines.cancel(timer)
     cell.worked += perf_counter() - began
     try:
+        if suspension.interrupt is not None:
+            if error is None:
+                cell.handled += 1
+            else:
+                outcomes.conclude_error(kernel, cell, delivery, left or error)
+            cell.settle()
+            raise suspension.interrupt
         if error is not None and left is not None and outcomes.without_cancelled(left) is None:
             # The asker itself is being cancelled, and the handler with it: no failure, and trio's Cancelled goes its way.
             outcomes.conclude_error(kernel, cell, delivery, left)

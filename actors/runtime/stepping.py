@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any
 
 import trio
+from outcome import Error
 from trio.lowlevel import current_task, enable_ki_protection
 
 from retinue.actors.runtime.current import current_variable
@@ -72,6 +73,8 @@ def resume(
             argument: Any = error
         else:
             step, argument = coroutine.send, sent
+            if sent.__class__ is Error and sent.error.__class__ is KeyboardInterrupt and delivery is not None:
+                argument = yield from _cancelled_instead(delivery.suspension, sent.error)
         if cell is not None:
             kernel.running = cell
         try:
@@ -80,6 +83,22 @@ def resume(
             return stop.value
         finally:
             del argument
+
+
+async def _cancelled_instead(suspension: Any, interrupt: BaseException) -> Error:
+    """Ctrl-C has reached the task that a handler waits in. It is meant for whoever the task belongs to: the handler is cancelled instead."""
+    suspension.interrupt = interrupt
+    suspension.scope.cancel()
+    task: Any = current_task()
+    inner = task._cancel_status
+    task._activate_cancel_status(suspension.scope._cancel_status)
+    try:
+        await trio.lowlevel.checkpoint_if_cancelled()
+    except trio.Cancelled as cancelled:
+        return Error(cancelled)
+    finally:
+        task._activate_cancel_status(inner)
+    raise AssertionError("a scope that was just cancelled does not cancel")
 
 
 @types.coroutine
