@@ -116,7 +116,7 @@ class Portal:
         if token is None:
             return False
         try:
-            token.run_sync_soon(_nothing, idempotent=True)
+            token.run_sync_soon(self._drain, idempotent=True)
         except trio.RunFinishedError:
             self._token = None
         return self._token is not None
@@ -140,6 +140,9 @@ class Portal:
             except trio.RunFinishedError:
                 self._token = None
                 return not _take_back(call)
+            except BaseException:  # a Ctrl-C, in a script's main thread: it must not leave the portal armed, with no drain to come
+                self._armed = False
+                raise
         return True
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -264,7 +267,3 @@ def _answer(latch: Latch, function: Callable[..., Any], arguments: tuple[Any, ..
         latch.set(None, error)
     else:
         latch.set(value, None)
-
-
-def _nothing() -> None:
-    pass

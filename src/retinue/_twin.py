@@ -24,8 +24,7 @@ from typing import Any, Final, Generic, NoReturn, TypedDict, TypeVar
 import attrs
 import trio
 
-from retinue._twin_slots import Deliver, TwinWatch
-from retinue.actors.runtime.asks import AskSlot
+from retinue._twin_slots import Deliver, TwinSlot, TwinStreamSlot, TwinWatch
 from retinue.actors.runtime.cell import DEAD, Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.errors import AskTimeout, SystemClosed, WrongThread
@@ -76,15 +75,21 @@ class Call:
         self._deliver = deliver
         self._scope = trio.CancelScope()
 
+    def refuse(self) -> None:
+        """It will not run."""
+        self._deliver(None, self._twin.closed_error())
+
     async def run(self) -> None:
         """The task."""
         try:
+            if self._scope.cancel_called:
+                return
             with self._scope:
                 try:
                     value = await self._function()
                 except trio.Cancelled:
                     if not self._scope.cancel_called:
-                        self._deliver(None, self._twin.closed_error())
+                        self.refuse()
                     raise
                 except BaseException as error:
                     self._deliver(None, error)
@@ -281,30 +286,32 @@ class Twin:
         """For who leaves a blocked loop behind."""
         return SystemClosed(f"the loop of the system {self.name!r} is blocked and was left behind; the log says where it is")
 
-    def request(self, delivery: Delivery, slot: AskSlot) -> None:
-        """Sends a request. Raises SystemClosed."""
-        if not self.portal.post(self.portal.begin, delivery, slot):
+    def request(self, delivery: Delivery, slot: TwinSlot | TwinStreamSlot) -> None:
+        """Sends a request. Raises SystemClosed. Call it where a Ctrl-C (which may come at its very end) makes the asker give up."""
+        if not self.portal.post(self._begin, delivery, slot):
             raise self.closed_error()
 
-    def give_up(self, slot: AskSlot) -> None:
+    def _begin(self, delivery: Delivery, slot: TwinSlot | TwinStreamSlot) -> None:
+        slot.begun = True
+        self.portal.begin(delivery, slot)
+
+    def give_up(self, slot: TwinSlot) -> None:
         """The asker waits no longer."""
-        self.portal.post(slot.give_up)
+        self.portal.post(_give_up, slot)
 
     # -- anything else ---------------------------------------------------------------------------------------------------------------------------------
 
-    def run(self, function: Callable[[], Awaitable[Any]], deliver: Deliver) -> Call:
-        """Runs an async function in a task that holds the system. Raises SystemClosed."""
-        call = Call(self, function, deliver)
-        if not self.portal.post(self._start, call, deliver):
+    def run(self, call: Call) -> None:
+        """Starts a call's task, which holds the system. Raises SystemClosed."""
+        if not self.portal.post(self._start, call):
             raise self.closed_error()
-        return call
 
-    def _start(self, call: Call, deliver: Deliver) -> None:
+    def _start(self, call: Call) -> None:
         try:
             assert self._nursery is not None
             self._context.run(self._nursery.start_soon, call.run)
         except RuntimeError:  # it takes no more tasks
-            deliver(None, self.closed_error())
+            call.refuse()
 
     def call(self, function: Callable[[], Any], deliver: Deliver) -> None:
         """Calls a function in the system's thread, or here once that has ended. Raises SystemClosed before it has begun."""
@@ -403,6 +410,11 @@ def unwrap(value: Any) -> Any:
         changed = {alias: new for alias, old in fields if (new := unwrap(old)) is not old}
         return evolve(value, **changed) if changed else value
     return value
+
+
+def _give_up(slot: TwinSlot) -> None:
+    if slot.begun:
+        slot.give_up()
 
 
 def _same(one: Any, other: Any) -> bool:

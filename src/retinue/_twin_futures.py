@@ -47,7 +47,7 @@ class Future(pykka.ThreadingFuture[T]):
             try:
                 return super().get(timeout=max(0.0, min(PULSE, end - time.monotonic(), self._end - time.monotonic())))  # type: ignore[no-any-return]
             except pykka.Timeout:
-                if self.done:
+                if self._is_done():
                     return super().get(timeout=0)  # type: ignore[no-any-return]
                 now = time.monotonic()
                 if now >= end:
@@ -58,6 +58,9 @@ class Future(pykka.ThreadingFuture[T]):
                     self._settle(None, twin.overdue(slot.delivery))
                 elif not twin.portal.is_open() and twin.ended:
                     self._settle(None, twin.closed_error())
+
+    def _is_done(self) -> bool:
+        return self.done  # read again: the loop's thread may have set it
 
     def _settle(self, value: Any, error: BaseException | None) -> None:
         if self.done:

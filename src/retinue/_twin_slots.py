@@ -20,12 +20,17 @@ Deliver: TypeAlias = Callable[[Any, BaseException | None], None]
 
 
 class TwinSlot(AskSlot):
-    """The slot of an asker outside the loop: its outcome is handed to a callback."""
+    """The slot of an asker outside the loop: its outcome is handed to a callback.
 
-    __slots__ = ("deliver",)
+    Attributes:
+        begun: Whether the request was sent. (A Ctrl-C may come before.)
+    """
+
+    __slots__ = ("begun", "deliver")
 
     def __init__(self, delivery: Delivery, deliver: Deliver) -> None:
         super().__init__(delivery.cell.kernel, delivery)
+        self.begun = False
         self.deliver: Deliver | None = deliver
 
     def wake(self) -> None:
@@ -48,14 +53,16 @@ class TwinStreamSlot(StreamSlot):
     Attributes:
         emit: Takes an item (and None, False), or at the end None, the error or None, and True.
         ahead: How many items the handler is ahead of the reader.
+        begun: Whether the request was sent.
     """
 
-    __slots__ = ("ahead", "emit")
+    __slots__ = ("ahead", "begun", "emit")
 
     def __init__(self, delivery: Delivery, window: int, emit: Callable[[Any, BaseException | None, bool], None]) -> None:
         super().__init__(delivery.cell.kernel, delivery, window)
         self.emit: Callable[[Any, BaseException | None, bool], None] | None = emit
         self.ahead = 0
+        self.begun = False
 
     async def put(self, item: Any) -> None:
         """Takes an item from the handler; waits while the reader is a whole window behind."""
@@ -81,8 +88,9 @@ class TwinStreamSlot(StreamSlot):
         """The reader has left (called through the portal)."""
         self.emit = None
         self.closed = True
-        self.give_up()
-        self._resume_writer()
+        if self.begun:
+            self.give_up()
+            self._resume_writer()
 
     def _resume_writer(self) -> None:
         writer, self.writer = self.writer, None

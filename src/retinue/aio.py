@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 import attrs
 
-from retinue._twin import Options, Twin, TwinRef, unwrap
+from retinue._twin import Call, Options, Twin, TwinRef, unwrap
 from retinue._twin_loops import Loops
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
 from retinue.actors.runtime.errors import StreamClosed
@@ -241,9 +241,9 @@ class Ref(TwinRef[A_co]):
         future, deliver = bridge.future()
         slot = (DetachedTwinSlot if detached else TwinSlot)(delivery, deliver)
         del message, delivery
-        bridge.guard(future, slot)
-        twin.request(slot.delivery, slot)
         try:
+            twin.request(slot.delivery, slot)
+            bridge.guard(future, slot)
             return _wrap(await future, twin, self._loops)
         except BaseException:
             if future.cancelled():
@@ -370,8 +370,10 @@ class Watch:
 
     async def wait(self) -> Terminated:
         """Waits, without a limit of its own, until the actor has ended."""
-        found: Terminated = await asyncio.shield(self._terminated)
-        return attrs.evolve(found, ref=self.ref)
+        await asyncio.shield(self._terminated)
+        found = self.terminated
+        assert found is not None
+        return found
 
     def close(self) -> None:
         """Watches no longer. Who waits on this watch goes on waiting only if the actor has ended."""
@@ -420,9 +422,10 @@ async def _run(loops: Loops, twin: Twin, function: Callable[[], Any]) -> Any:
     """Runs an async function in the system's loop and waits until it is done; cancelled, it cancels that."""
     bridge = loops.here()
     future, deliver = bridge.future()
-    bridge.guard(future)
-    call = twin.run(function, deliver)
+    call = Call(twin, function, deliver)
     try:
+        twin.run(call)
+        bridge.guard(future)
         return await future
     except BaseException:
         if future.cancelled():
@@ -437,9 +440,9 @@ async def _call(loops: Loops, twin: Twin, what: str, function: Callable[[], Any]
     twin.check_place(what, "use self.ctx.system")
     bridge = loops.here()
     future, deliver = bridge.future()
-    bridge.guard(future)
-    twin.call(function, deliver)
     try:
+        twin.call(function, deliver)
+        bridge.guard(future)
         return await future
     finally:
         del future, deliver

@@ -245,8 +245,8 @@ class Ref(TwinRef[A_co]):
         slot = make(delivery, latch.set)
         limit = twin.limit(delivery)
         del message
-        twin.request(delivery, slot)
         try:
+            twin.request(delivery, slot)
             return _wrap(latch.wait(twin.portal, limit), twin)
         except BaseException as error:
             if not latch.done:
@@ -331,7 +331,11 @@ class StreamReader(Generic[E]):
             raise StreamClosed(f"the stream of {self._delivery.cell.path} was entered before: ask for another")
         self._entered = True
         self._end = time.monotonic() + self._twin.limit(self._delivery)
-        self._twin.request(self._delivery, self._slot)
+        try:
+            self._twin.request(self._delivery, self._slot)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -449,15 +453,20 @@ def _future(twin: Twin, delivery: Delivery, make: type[TwinSlot]) -> Future[Any]
     future._twin = twin
     future._slot = slot = make(delivery, deliver)
     future._end = time.monotonic() + twin.limit(delivery)
-    twin.request(delivery, slot)
+    try:
+        twin.request(delivery, slot)
+    except BaseException:
+        twin.give_up(slot)
+        raise
     return future
 
 
 def _run(twin: Twin, function: Any) -> Any:
     """Runs an async function in the system's loop and blocks until it is done; Ctrl-C cancels it."""
     latch = Latch()
-    call: Call = twin.run(function, latch.set)
+    call = Call(twin, function, latch.set)
     try:
+        twin.run(call)
         return latch.wait(twin.portal)
     except BaseException:
         if not latch.done:

@@ -342,8 +342,6 @@ def test_in_a_handler_the_twin_is_refused_at_once(use: str, kind: type[rt.Actor]
     with ActorSystem("script") as system:
         other, actor = system.spawn(Worker), system.spawn(kind)
         function = USES[use]
-        if kind is Blocking and use in ("statistics", "names"):
-            pytest.skip("only looks, and the thread may wait")
         with pytest.raises(rt.WrongThread, match=r"in a handler|in the thread that runs"):
             actor.ask(Call(lambda _: function(system, other)))
 
