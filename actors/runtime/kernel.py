@@ -537,6 +537,11 @@ class Kernel(Scheduler):
             scope.cancel()
         with trio.move_on_after(HARD_STOP):
             await self.watch(self.user).wait()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """The end without any waiting: every actor ends here and now, and every ask is resolved."""
+        self.closing, self.plain = True, False
         for cell in reversed(self.cells()):
             if cell.state != DEAD:
                 lifecycle.finish(cell, StopReason.SYSTEM)

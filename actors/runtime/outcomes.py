@@ -12,7 +12,7 @@ from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import ABANDONED, TakenSlot
 from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout, Reject
 from retinue.actors.runtime.handlers import GENERATOR
-from retinue.actors.runtime.stepping import enter
+from retinue.actors.runtime.stepping import enter, odd_exit
 from retinue.actors.runtime.streams import pump
 from retinue.actors.runtime.supervision import leaves
 from retinue.security.errors import AuthorityError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["conclude", "conclude_error", "late_value", "run_special", "without_cancelled"]
+__all__ = ["conclude", "conclude_error", "late_value", "run_special", "scope_left_open", "without_cancelled"]
 
 _log = logging.getLogger("retinue.runtime")
 
@@ -48,7 +48,9 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
 def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseException) -> BaseException:
     """A handler raised. Settles the message, tells the asker and the supervision; returns what the asker gets."""
     if isinstance(error, GeneratorExit):
-        raise error
+        if delivery.suspension is not None:
+            raise error  # its coroutine is being closed
+        error = odd_exit(error)
     failure = without_cancelled(error)
     if failure is None:
         answer: BaseException = _cancellation(cell, delivery)
@@ -130,6 +132,13 @@ def late_value(delivery: Delivery, value: Any) -> BaseException:
     return AskTimeout(
         f"{cell.path} did not answer {type(delivery.message).__qualname__} before the deadline; the handler went on although it was cancelled, "
         "and its answer came too late"
+    )
+
+
+def scope_left_open(delivery: Delivery) -> RuntimeError:
+    """The failure of a handler that ended without leaving all the cancel scopes that it had entered."""
+    return RuntimeError(
+        f"the handler of {delivery.cell.path} for {type(delivery.message).__qualname__} entered a cancel scope and never left it; write `with trio.CancelScope(): …`"
     )
 
 

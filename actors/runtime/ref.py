@@ -18,7 +18,7 @@ from retinue.actors.runtime.current import Delivery, Suspension, current, make_d
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.handlers import DEF, GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
-from retinue.actors.runtime.stepping import enclose, enter, enter_async, resume, run_context
+from retinue.actors.runtime.stepping import close_left_open, enclose, enter, enter_async, resume, run_context
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 from retinue.mailbox.messages import Message, Request, Stream
@@ -506,6 +506,8 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
         value = await resume(cell.context.run, coroutine, trap, kernel, delivery)
     except BaseException as raised:
         error = raised
+    if close_left_open(scope) and error is None:
+        error = outcomes.scope_left_open(delivery)
     left = _leave(scope, error)
     kernel.inline_suspended -= 1
     if timer is not None:

@@ -20,12 +20,12 @@ import trio
 from trio.lowlevel import cancel_shielded_checkpoint, current_task, enable_ki_protection, reschedule, wait_task_rescheduled
 
 from retinue.actors.runtime import outcomes
+from retinue.actors.runtime.asks import QUEUED, WITHDRAWN
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
-from retinue.actors.runtime.asks import WITHDRAWN
 from retinue.actors.runtime.cell import DEAD, RUNNING, Cell
 from retinue.actors.runtime.current import Suspension
 from retinue.actors.runtime.handlers import ASYNC, DEF
-from retinue.actors.runtime.stepping import drive, enter, enter_async
+from retinue.actors.runtime.stepping import close_left_open, drive, enter, enter_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,10 +218,11 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
         handler = delivery.handler
         slot = delivery.slot
         if slot is not None:
-            if slot.stage == WITHDRAWN:
+            if slot.stage == QUEUED:
+                slot.stage = ASK_RUNNING
+            elif slot.stage == WITHDRAWN:
                 cell.extras().withdrawn -= 1
                 continue
-            slot.stage = ASK_RUNNING
         cell.turn = delivery
         try:
             if delivery.context is cell.gate_context and handler is cell.gate_handler:
@@ -260,7 +261,15 @@ async def _run_async(kernel: Kernel, cell: Cell, delivery: Any, scope: trio.Canc
     except StopIteration as stop:
         return stop.value
     delivery.suspension = Suspension(current_task(), scope)
-    return await drive(context.run, coroutine, trap, kernel, delivery)
+    try:
+        value = await drive(context.run, coroutine, trap, kernel, delivery)
+    except BaseException:
+        if kernel.inline_async:
+            close_left_open(scope)
+        raise
+    if kernel.inline_async and close_left_open(scope):
+        raise outcomes.scope_left_open(delivery)
+    return value
 
 
 async def _run_control(kernel: Kernel, cell: Cell) -> None:

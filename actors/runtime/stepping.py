@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["call", "drive", "enclose", "enter", "enter_async", "resume", "run_context", "supported"]
+__all__ = ["call", "close_left_open", "drive", "enclose", "enter", "enter_async", "odd_exit", "resume", "run_context", "supported"]
 
 _set = current_variable.set
 
@@ -81,8 +81,29 @@ def resume(
             trap = run(step, argument)
         except StopIteration as stop:
             return stop.value
+        except GeneratorExit as exit_:
+            if exit_ is argument:
+                raise  # this coroutine is being closed
+            raise odd_exit(exit_) from exit_
         finally:
             del argument
+
+
+def odd_exit(error: BaseException) -> RuntimeError:
+    """What a handler's own GeneratorExit becomes: as itself it would close the coroutines that it passes through."""
+    odd = RuntimeError("the handler raised GeneratorExit, which is for closing generators; raise an exception of your own")
+    odd.__cause__ = error
+    return odd
+
+
+def close_left_open(scope: trio.CancelScope) -> bool:
+    """Takes off the cancel scopes that a handler entered and never left. Whether there were any: the next scope to end in this task would be corrupted by them."""
+    task: Any = current_task()
+    status: Any = scope._cancel_status  # type: ignore[attr-defined]
+    if task._cancel_status is status:
+        return False
+    task._activate_cancel_status(status)
+    return True
 
 
 async def _cancelled_instead(suspension: Any, interrupt: BaseException) -> Error:
@@ -126,6 +147,10 @@ def drive(
             trap = run(step, argument)
         except StopIteration as stop:
             return stop.value
+        except GeneratorExit as exit_:
+            if exit_ is argument:
+                raise  # this coroutine is being closed
+            raise odd_exit(exit_) from exit_
         finally:
             del argument
 

@@ -138,9 +138,10 @@ class ActorSystem:
                 started.set()
                 await trio.sleep_forever()
         except BaseException as error:  # nothing may leave a system task: it would end the whole trio run
-            kernel.fatal = kernel.fatal or (None if isinstance(error, trio.Cancelled) else error)
             if isinstance(error, trio.Cancelled):
                 raise
+            kernel.crash(error.exceptions[0] if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1 else error)
+            kernel.abandon()
         finally:
             kernel.nursery = None
             started.set()
