@@ -15,6 +15,7 @@ import retinue as rt
 from core_actors import Note
 from core_hosts import conserved, reasons
 from core_puppet import Call, Do, DoShielded, Pour, Puppet, nothing
+from retinue.actors.runtime import outcomes
 
 
 def make(**options: Any) -> rt.ActorSystem:
@@ -422,6 +423,62 @@ async def test_a_fatal_error_stops_the_system_in_order_also_where_the_block_fail
                 ref.tell(Call(leave))
     assert log == ["/user/w system_closed"]
     assert not ref.alive
+
+
+@pytest.mark.parametrize("kind", [GeneratorExit, BaseException, StopIteration, RuntimeError])
+@pytest.mark.parametrize("suspends", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+async def test_no_other_exception_ends_more_than_its_message(
+    kind: type[BaseException], suspends: bool, plain: bool, autojump_clock: MockClock
+) -> None:
+    async def script(_: Any) -> None:
+        if suspends:
+            await trio.sleep(1)
+        raise kind("odd")
+
+    def script_now(_: Any) -> None:
+        raise kind("odd")
+
+    async with make() as system:
+        ref, other = await system.spawn(Puppet), await system.spawn(Puppet)
+        message = Call(script_now) if plain else Do(script)
+        with pytest.raises(BaseException, match=r"odd|StopIteration|GeneratorExit"):
+            await ref.ask(message)
+        ref.tell(message)
+        await system.wait_quiet()
+        assert reasons(system) == {"poison": 1}
+        assert await other.ask(Call(lambda _: "fine")) == "fine"
+        assert await ref.ask(Call(lambda _: "fine")) == "fine"
+        assert conserved(system)
+
+
+async def test_a_fault_of_the_runtime_itself_ends_the_block_with_it_and_resolves_every_ask(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("a fault")
+
+    errors: list[str] = []
+
+    async def keep(ref: rt.Ref[Puppet]) -> None:
+        try:
+            await ref.ask(Call(lambda actor: actor.ctx.defer() and None), timeout=math.inf)
+        except rt.RetinueError as error:
+            errors.append(type(error).__name__)
+
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(ZeroDivisionError, match="a fault"):
+            async with make() as system:
+                nursery.start_soon(keep, await system.spawn(Puppet))
+                await trio.testing.wait_all_tasks_blocked()
+                monkeypatch.setattr(outcomes, "conclude_error", broken)
+
+                def fail(_: Any) -> None:
+                    raise ValueError
+
+                (await system.spawn(Puppet)).tell(Call(fail))
+                await trio.sleep_forever()
+    assert errors == ["ActorStopped"]
 
 
 async def test_a_system_runs_once() -> None:
