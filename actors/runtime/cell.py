@@ -81,7 +81,7 @@ class Extra:
         history: When the last restarts happened, for the intensity.
         delay: Seconds that the next restart waits.
         failures, restarts: How often.
-        cause: Why the actor failed last.
+        cause: The error that the actor ended with. (An error that it survived would hold the old instance, by its traceback.)
         reason: Why the actor has stopped, where it was anything but a plain stop.
         host: The thread of a blocking actor.
     """

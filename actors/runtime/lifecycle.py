@@ -154,7 +154,6 @@ def fail(cell: Cell, error: BaseException) -> None:
         return
     extra = cell.extras()
     extra.failures += 1
-    extra.cause = error
     directive = cell.spec.supervision.decide(error)
     cell.kernel.event(cell, "failed", f"{type(error).__name__}: {directive}")
     if directive == "resume":

@@ -55,6 +55,7 @@ def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseEx
     if failure is None:
         answer: BaseException = _cancellation(cell, delivery)
         _settle(kernel, cell, delivery, answer, "cancelled")
+        _let_go(delivery)
         return answer
     _undo_stash(kernel, cell, delivery)
     answer = failure
@@ -73,9 +74,14 @@ def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseEx
         lifecycle.fail(cell, failure)
     if not delivery.asked and not denied:
         _log.error("%s failed on %s", cell.path, type(delivery.message).__qualname__, exc_info=failure)
+    _let_go(delivery)
+    return answer
+
+
+def _let_go(delivery: Delivery) -> None:
+    """The cell's context holds the turn until the next one: not its payload, too. (An answer that was taken away needs it for its texts.)"""
     if not isinstance(delivery.slot, TakenSlot):
         delivery.message = None
-    return answer
 
 
 def _undo_stash(kernel: Kernel, cell: Cell, delivery: Delivery) -> None:
