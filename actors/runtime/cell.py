@@ -5,6 +5,7 @@ The first waiting message sits in the cell itself (`head`); a deque comes only w
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.asks import AskSlot, RoomSlot
     from retinue.actors.runtime.context import ActorContext
     from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.deadlines import Entry
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.supervision import Supervision
@@ -84,10 +86,15 @@ class Extra:
         cause: The error that the actor ended with. (An error that it survived would hold the old instance, by its traceback.)
         reason: Why the actor has stopped, where it was anything but a plain stop.
         host: The thread of a blocking actor.
+        notices: How many messages at the front of the mailbox are notices of the runtime's.
+        stop_by: When a stop cuts off what the actor is busy with.
+        limit: The deadline that does so.
+        ending: The last `on_stop` runs.
     """
 
     __slots__ = (
-        "cause", "deferred", "delay", "failures", "history", "host", "reason", "restarts", "stash", "tasks", "waiters", "watchers", "withdrawn",
+        "cause", "deferred", "delay", "ending", "failures", "history", "host", "limit", "notices", "reason", "restarts", "stash", "stop_by", "tasks",
+        "waiters", "watchers", "withdrawn",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -104,6 +111,10 @@ class Extra:
         self.cause: BaseException | None = None
         self.reason: StopReason | None = None
         self.host: Any = None
+        self.notices = 0
+        self.stop_by = math.inf
+        self.limit: Entry | None = None
+        self.ending = False
 
 
 class Cell:

@@ -522,7 +522,7 @@ class Kernel(Scheduler):
         lifecycle.request_stop(self.user, StopReason.SYSTEM, None, max(0.0, deadline - trio.current_time()))
         for cell in self.cells():
             if cell.state == RUNNING and cell.turn is not None:
-                lifecycle._limit(self, cell, max(0.0, deadline - trio.current_time()))
+                lifecycle.hurry(cell, deadline)
         await watch.wait()
 
     async def shut_down_hard(self) -> None:

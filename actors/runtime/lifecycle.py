@@ -22,7 +22,7 @@ from retinue.security.errors import DefinitionError
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["FAILED", "build", "fail", "fail_task", "finish", "request_stop", "restart", "start", "stop_itself"]
+__all__ = ["FAILED", "build", "fail", "fail_task", "finish", "hurry", "request_stop", "restart", "start", "stop_itself"]
 
 _log = logging.getLogger("retinue.runtime")
 
@@ -139,7 +139,7 @@ async def _undo_start(cell: Cell, failure: BaseException | None) -> None:
     extra.cause = failure
     cell.closed = True
     with trio.CancelScope(shield=True):
-        await _end_dependents(cell, StopReason.STOPPED, 0.0)
+        await _end_dependents(cell, StopReason.STOPPED, trio.current_time())
         await _close_host(cell)
     cell.actor = None
     finish(cell, StopReason.START_FAILED)
@@ -224,7 +224,7 @@ async def restart(cell: Cell, delay: float) -> None:
     if cell.closed or cell.state == DEAD:
         return
     extra = cell.extras()
-    await _end_dependents(cell, StopReason.RESTART, START_GRACE)
+    await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
     if cell.actor is not None:
         await _run_on_stop(cell, StopReason.RESTART, START_GRACE)
     await _close_host(cell)
@@ -249,7 +249,7 @@ async def revive(cell: Cell) -> None:
     except Exception as error:
         cell.turn = None
         cell.actor = None
-        await _end_dependents(cell, StopReason.RESTART, START_GRACE)
+        await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
         await _close_host(cell)
         _log.error("%s failed to start again", cell.path, exc_info=error)
         fail(cell, error)
@@ -265,16 +265,16 @@ async def revive(cell: Cell) -> None:
 def request_stop(cell: Cell, reason: StopReason, error: BaseException | None, grace: float | None = None) -> None:
     """Closes the intake at once; the actor ends after the message in progress, which is cancelled after `grace` seconds (default: the system's).
 
-    Mail that still waits becomes dead letters. Asked for again, the shorter grace counts.
+    The grace is one for the whole family: children that are busy have the same seconds. Mail that still waits becomes dead letters. Asked for again, the
+    shorter grace counts.
     """
     if cell.state == DEAD:
         return
     kernel = cell.kernel
-    grace = kernel.grace if grace is None else grace
-    turn = cell.turn
+    until = trio.current_time() + (kernel.grace if grace is None else grace)
+    if cell.state == RUNNING:
+        hurry(cell, until)
     if cell.closed:
-        if turn is not None:
-            _limit(kernel, cell, grace)
         return
     cell.closed = True
     extra = cell.extra
@@ -283,27 +283,43 @@ def request_stop(cell: Cell, reason: StopReason, error: BaseException | None, gr
         extra.reason = reason
         if error is not None:
             extra.cause = error
-    cell.signal(stop, reason, grace)
-    _limit(kernel, cell, grace)
+    cell.signal(stop, reason, until)
 
 
-def _limit(kernel: Kernel, cell: Cell, grace: float) -> None:
-    """Cancels what the cell is busy with after `grace` seconds, if it still is busy with it then."""
-    turn = cell.turn
-    if turn is None or cell.state != RUNNING:
+def hurry(cell: Cell, until: float) -> None:
+    """The cell is busy: with a turn, which is cut off then, or with ending its children, which have no longer than that either."""
+    extra = cell.extras()
+    until = extra.stop_by = min(until, extra.stop_by)
+    for child in (cell.children or {}).values():
+        if child.closed and child.state == RUNNING:
+            hurry(child, until)
+    if cell.turn is None:
         return
+    kernel = cell.kernel
+    now = trio.current_time()
+    if extra.ending:  # `on_stop` has some time of its own
+        until = max(until, now + kernel.stop_grace)
 
     def cut() -> None:
-        if cell.turn is turn:
-            kernel.cancel_turn(turn, force=True)
+        extra.limit = None
+        if cell.turn is not None:
+            kernel.cancel_turn(cell.turn, force=True)
 
-    if grace <= 0:
+    if until <= now:
         cut()
-    else:
-        kernel.deadlines.add(trio.current_time() + grace, cut)
+    elif extra.limit is None or extra.limit[0] > until:
+        _unlimit(cell)
+        extra.limit = kernel.deadlines.add(until, cut)
 
 
-def stop(cell: Cell, reason: StopReason, grace: float) -> Coroutine[Any, Any, None] | None:
+def _unlimit(cell: Cell) -> None:
+    extra = cell.extra
+    if extra is not None and extra.limit is not None:
+        cell.kernel.deadlines.cancel(extra.limit)
+        extra.limit = None
+
+
+def stop(cell: Cell, reason: StopReason, until: float) -> Coroutine[Any, Any, None] | None:
     """The stop entry of the control lane: at once for an actor that has nothing to end, else a coroutine."""
     if cell.state == DEAD:
         return None
@@ -311,19 +327,20 @@ def stop(cell: Cell, reason: StopReason, grace: float) -> Coroutine[Any, Any, No
     if not cell.children and not cell.spec.has_stop and (extra is None or (not extra.tasks and extra.host is None)):
         finish(cell, reason)
         return None
-    return _stop(cell, reason, grace)
+    return _stop(cell, reason, until)
 
 
-async def _stop(cell: Cell, reason: StopReason, grace: float) -> None:
-    await _end_dependents(cell, reason, grace)
+async def _stop(cell: Cell, reason: StopReason, until: float) -> None:
+    _refuse_mail(cell)  # now, for a child may wait for an answer to it
+    await _end_dependents(cell, reason, until)
     if cell.actor is not None:
-        await _run_on_stop(cell, reason, max(grace, cell.kernel.stop_grace))
+        await _run_on_stop(cell, reason, max(until - trio.current_time(), cell.kernel.stop_grace))
     await _close_host(cell)
     finish(cell, reason)
 
 
-async def _end_dependents(cell: Cell, reason: StopReason, grace: float) -> None:
-    """Stops the children, last born first, and then the tasks that the actor owns."""
+async def _end_dependents(cell: Cell, reason: StopReason, until: float) -> None:
+    """Stops the children, last born first, with one grace for all of them, and then the tasks that the actor owns."""
     child_reason = StopReason.SYSTEM if reason is StopReason.SYSTEM else StopReason.STOPPED
     while cell.children:
         # A snapshot: popping a dict from its end one by one scans the holes that were left, which is quadratic.
@@ -333,7 +350,8 @@ async def _end_dependents(cell: Cell, reason: StopReason, grace: float) -> None:
                 finish(child, child_reason)
             elif child.state != DEAD:
                 watch = cell.kernel.watch(child)
-                request_stop(child, child_reason, None, grace)
+                last = until if cell.extra is None else min(until, cell.extra.stop_by)
+                request_stop(child, child_reason, None, max(0.0, last - trio.current_time()))
                 await watch.wait()
     extra = cell.extra
     if extra is not None and extra.tasks:
@@ -346,6 +364,9 @@ async def _end_dependents(cell: Cell, reason: StopReason, grace: float) -> None:
 async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
     if not cell.spec.has_stop:
         return
+    if reason is not StopReason.RESTART:
+        _unlimit(cell)  # that was for the message in progress
+        cell.extras().ending = True
     hook_scopes = cell.kernel.hook_scopes
     scope = None
     try:
@@ -396,7 +417,9 @@ def finish(cell: Cell, reason: StopReason) -> None:
         if extra.reason is None or reason is StopReason.START_FAILED:
             extra.reason = reason
     if cell.head is not None or cell.box or cell.queue is not None or extra is not None:
-        _empty(kernel, cell)
+        _refuse_mail(cell)
+        _fail_deferred(cell)
+        _unlimit(cell)
     parent = cell.parent
     if parent is not None and parent.children is not None and parent.children.get(cell.name) is cell:
         del parent.children[cell.name]
@@ -411,7 +434,9 @@ def finish(cell: Cell, reason: StopReason) -> None:
             watch.deliver(terminated)
 
 
-def _empty(kernel: Kernel, cell: Cell) -> None:
+def _refuse_mail(cell: Cell) -> None:
+    """Everything that waits becomes a dead letter, and its askers and senders are told."""
+    kernel = cell.kernel
     reason = "system_closed" if kernel.closing else "stopped"
     for delivery in cell.clear_mail():
         kernel.refuse(delivery, reason)
@@ -425,4 +450,3 @@ def _empty(kernel: Kernel, cell: Cell) -> None:
             room_slot.answer(STOPPED)
         else:
             delivery.slot.fail(stopped_error(delivery))
-    _fail_deferred(cell)
