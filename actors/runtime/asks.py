@@ -288,13 +288,20 @@ class TakenSlot:
 
 
 class RoomSlot:
-    """Where a `send` waits for room."""
+    """Where a `send` waits for room.
 
-    __slots__ = ("delivery", "kernel", "receipt", "task", "timer")
+    Attributes:
+        delivery: The message.
+        turn: The sender's turn while it waits here, if a turn sends; noted for the search for rings.
+        receipt: What became of the message, once that is known.
+    """
 
-    def __init__(self, kernel: Kernel, delivery: Delivery) -> None:
+    __slots__ = ("delivery", "kernel", "receipt", "task", "timer", "turn")
+
+    def __init__(self, kernel: Kernel, delivery: Delivery, turn: Delivery | None) -> None:
         self.kernel = kernel
         self.delivery = delivery
+        self.turn = turn
         self.receipt: Receipt | None = None
         self.task: trio.lowlevel.Task | None = None
         self.timer: Entry | None = None
@@ -302,6 +309,7 @@ class RoomSlot:
     def answer(self, receipt: Receipt) -> None:
         """Tells the sender what became of its message."""
         self.receipt = receipt
+        self._waits_no_longer()
         task = self.task
         if task is not None:
             self.task = None
@@ -331,8 +339,18 @@ class RoomSlot:
                 trio.lowlevel.reschedule(task)
 
     def _leave(self, reason: str) -> None:
+        self._waits_no_longer()
         self.delivery.cell.extras().waiters.pop(self.delivery, None)
         self.kernel.record(reason, self.delivery)
+
+    def _waits_no_longer(self) -> None:
+        """At once when the sender may go on, and not only when it does: by then the message may be in progress, and its handler may ask the sender."""
+        if self.turn is not None:
+            from retinue.actors.runtime.cycles import drop_wait
+
+            drop_wait(self.turn, self.delivery)
+            self.delivery.suspension = None
+            self.turn = None
 
     def _abort(self, _: Any) -> trio.lowlevel.Abort:
         self.task = None

@@ -34,7 +34,7 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
     slot = delivery.slot
     if slot is None:
         return
-    if kernel.loopback is not None:
+    if kernel.loopback is not None and delivery.handler.kind != GENERATOR:  # a stream's items were encoded one by one
         try:
             value = kernel.loopback.reply(delivery, value)
         except Exception as error:

@@ -441,17 +441,12 @@ async def _wait_for_room(delivery: Delivery, limit: float) -> Receipt:
         except BaseException:
             cell.kernel.sent -= 1  # what raises at the send site was never sent
             raise
-    slot = RoomSlot(cell.kernel, delivery)
+    slot = RoomSlot(cell.kernel, delivery, turn if in_turn else None)
     cell.extras().waiters[delivery] = slot
-    if not in_turn:
-        return await slot.wait(limit)
-    delivery.suspension = Suspension(current_task(), _NO_SCOPE)
-    add_wait(turn, delivery)
-    try:
-        return await slot.wait(limit)
-    finally:
-        drop_wait(turn, delivery)
-        delivery.suspension = None
+    if in_turn:
+        delivery.suspension = Suspension(current_task(), _NO_SCOPE)
+        add_wait(turn, delivery)
+    return await slot.wait(limit)
 
 
 def _left(turn: Any) -> float:

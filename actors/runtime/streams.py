@@ -21,6 +21,7 @@ from retinue.actors.runtime.errors import StreamClosed
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.stepping import call, drive
 from retinue.mailbox.errors import Unhandled
+from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
@@ -39,16 +40,18 @@ class StreamSlot(AskSlot):
         items: What was yielded and not read yet.
         window: How many that may be.
         writer: The producer's task while it waits for credit.
+        waits: What the producer's turn waits for meanwhile, noted for the search for rings.
         closed: The reader has left.
     """
 
-    __slots__ = ("closed", "items", "window", "writer")
+    __slots__ = ("closed", "items", "waits", "window", "writer")
 
     def __init__(self, kernel: Kernel, delivery: Delivery, window: int) -> None:
         super().__init__(kernel, delivery)
         self.items: deque[Any] = deque()
         self.window = window
         self.writer: trio.lowlevel.Task | None = None
+        self.waits: Delivery | None = None
         self.closed = False
 
     async def put(self, item: Any) -> None:
@@ -57,17 +60,21 @@ class StreamSlot(AskSlot):
         self.wake()
         while len(self.items) >= self.window and self.stage == RUNNING:
             turn, reader = self.delivery, self.delivery.asker
-            waits = None
             self.writer = task = trio.lowlevel.current_task()
             if reader is not None:  # the producer waits for the reader's actor: part of a ring, if there is one
-                waits = make_delivery(reader.cell, None, None, turn.context, None)
+                self.waits = waits = make_delivery(reader.cell, None, None, turn.context, None)
                 waits.suspension = Suspension(task, trio.CancelScope())
                 add_wait(turn, waits)
             try:
                 await trio.lowlevel.wait_task_rescheduled(self._abort_put)
             finally:
-                if waits is not None:
-                    drop_wait(turn, waits)
+                self._waits_no_longer()
+
+    def _waits_no_longer(self) -> None:
+        """At once when the producer may go on, and not only when it does: the reader may look for rings before."""
+        if self.waits is not None:
+            drop_wait(self.delivery, self.waits)
+            self.waits = None
 
     def _abort_put(self, _: Any) -> trio.lowlevel.Abort:
         self.writer = None
@@ -79,6 +86,7 @@ class StreamSlot(AskSlot):
         writer = self.writer
         if writer is not None:
             self.writer = None
+            self._waits_no_longer()
             trio.lowlevel.reschedule(writer)
         return item
 
@@ -96,6 +104,10 @@ class StreamSlot(AskSlot):
                 if self.stage != DONE:
                     raise StreamClosed(f"the stream of {self.delivery.cell.path} was left and cannot be read on")
                 raise StopAsyncIteration
+            if self.task is not None:
+                raise DefinitionError(
+                    f"another task is reading this stream of {self.delivery.cell.path}; give each reader a stream of its own"
+                )
             self.task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
         return self.take()
@@ -143,6 +155,8 @@ class StreamReader(Generic[E]):
         cell = self._cell
         kernel = cell.kernel
         kernel.check_thread("stream", cell.ref)
+        if self._slot is not None:
+            raise DefinitionError(f"this stream of {cell.path} is being read already; call ref.stream(…) again for another one")
         delivery = prepare(cell, self._message, self._context, self._approvals, self._timeout, asked=True)
         if delivery.handler is None or delivery.handler.kind != GENERATOR:
             raise Unhandled(f"{type(self._message).__qualname__} is no Stream; ask for it")

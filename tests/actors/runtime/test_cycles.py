@@ -370,3 +370,50 @@ async def test_a_stream_back_to_the_actor_that_waits_is_a_ring(system: rt.ActorS
 
         await ring_error(a, there)
         assert conserved(system)
+
+
+async def test_a_sender_that_was_just_let_in_waits_no_longer(system: rt.ActorSystem, autojump_clock: MockClock) -> None:
+    async with system, trio.open_nursery() as nursery:
+        a = await system.spawn(Puppet, name="a")
+        b = await system.spawn(Puppet, name="b", mailbox=rt.Mailbox.bounded(1))
+        answers: list[Any] = []
+
+        async def sleep_one(_: Puppet) -> None:
+            await trio.sleep(1)
+
+        async def ask_a(_: Puppet) -> None:
+            answers.append(await a.ask(Call(lambda _: "a answered")))
+
+        async def send(_: Puppet) -> None:
+            await b.send(Do(ask_a))
+
+        b.tell(Do(sleep_one))
+        await trio.testing.wait_all_tasks_blocked()
+        b.tell(Do(ask_a))  # fills the mailbox
+        nursery.start_soon(a.ask, Do(send))  # waits for room; as soon as there is some, b asks a
+        await trio.sleep(2)
+        await system.wait_quiet()
+        assert answers == ["a answered", "a answered"]
+        assert [actor.failures for actor in system.actors()] == [0, 0]
+        assert conserved(system)
+
+
+async def test_a_producer_that_just_got_credit_waits_no_longer(system: rt.ActorSystem, autojump_clock: MockClock) -> None:
+    async with system:
+        a = await system.spawn(Puppet, name="a")
+        b = await system.spawn(Puppet, name="b")
+
+        async def numbers(_: Puppet) -> AsyncIterator[int]:
+            for number in range(20):
+                yield number
+
+        def read(window: int) -> Any:
+            async def script(_: Puppet) -> int:
+                async with b.stream(Pour(numbers), window=window) as items:
+                    return sum([item async for item in items])
+
+            return script
+
+        for window in (1, 2, 7):
+            assert await a.ask(Do(read(window))) == 190
+        assert conserved(system)
