@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor, handler
+    from retinue.actors.runtime.context import Deferred
     from retinue.actors.runtime.errors import (
         ActorStopped,
         AskCancelled,
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.receipts import Receipt
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.running import run
+    from retinue.actors.runtime.streams import StreamReader
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.system import ActorSystem
-    from retinue.actors.runtime.watch import Terminated
+    from retinue.actors.runtime.watch import StopReason, Terminated, Watch
     from retinue.mailbox.errors import MailboxFull, Unhandled, WireError
+    from retinue.mailbox.letters import DeadLetter
     from retinue.mailbox.messages import Message, Request, Stream, message
     from retinue.mailbox.queues import Mailbox
     from retinue.security.context import SecurityContext
@@ -57,6 +60,8 @@ __all__ = [
     "AskCycle",
     "AskTimeout",
     "AuthorityError",
+    "DeadLetter",
+    "Deferred",
     "DefinitionError",
     "Denied",
     "ForgedContext",
@@ -72,12 +77,15 @@ __all__ = [
     "Request",
     "RetinueError",
     "SecurityContext",
+    "StopReason",
     "Stream",
     "StreamClosed",
+    "StreamReader",
     "Supervision",
     "SystemClosed",
     "Terminated",
     "Unhandled",
+    "Watch",
     "WireError",
     "WrongEventLoop",
     "WrongThread",
@@ -99,6 +107,8 @@ _HOMES = {
     "AskCycle": "retinue.actors.runtime.errors",
     "AskTimeout": "retinue.actors.runtime.errors",
     "AuthorityError": "retinue.security.errors",
+    "DeadLetter": "retinue.mailbox.letters",
+    "Deferred": "retinue.actors.runtime.context",
     "DefinitionError": "retinue.security.errors",
     "Denied": "retinue.security.errors",
     "ForgedContext": "retinue.security.errors",
@@ -114,12 +124,15 @@ _HOMES = {
     "Request": "retinue.mailbox.messages",
     "RetinueError": "retinue.security.errors",
     "SecurityContext": "retinue.security.context",
+    "StopReason": "retinue.actors.runtime.watch",
     "Stream": "retinue.mailbox.messages",
     "StreamClosed": "retinue.actors.runtime.errors",
+    "StreamReader": "retinue.actors.runtime.streams",
     "Supervision": "retinue.actors.runtime.supervision",
     "SystemClosed": "retinue.actors.runtime.errors",
     "Terminated": "retinue.actors.runtime.watch",
     "Unhandled": "retinue.mailbox.errors",
+    "Watch": "retinue.actors.runtime.watch",
     "WireError": "retinue.mailbox.errors",
     "WrongEventLoop": "retinue.actors.runtime.errors",
     "WrongThread": "retinue.actors.runtime.errors",

@@ -11,6 +11,9 @@ import click
 
 __all__ = ["run"]
 
+INTERRUPTED = 130
+"""What a shell expects of a command that Ctrl-C ended: 128 and the signal's number."""
+
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("spec", metavar="MODULE:FUNCTION")
@@ -20,13 +23,21 @@ def run(spec: str, arguments: tuple[str, ...]) -> None:
 
     MODULE is found in the current folder or among the installed packages. FUNCTION may be plain or async. Where its first parameter is
     called `system` or annotated as ActorSystem, it is given one that has just started and is stopped when the function returns (a plain
-    function gets the blocking twin of retinue.sync). ARGUMENTS are handed to it as strings.
+    function gets the blocking twin of retinue.sync). ARGUMENTS are handed to it as strings. Ctrl-C stops the system in good order, a second one at once; the
+    exit code is 130 then.
     """
     from retinue.cli.targets import find_function
 
     function = find_function(spec)
     wants_system = _takes_system(function)
     _check_arguments(function, spec, arguments, wants_system=wants_system)
+    try:
+        _call(function, arguments, wants_system=wants_system)
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _call(function: Callable[..., object], arguments: tuple[str, ...], *, wants_system: bool) -> None:
     if inspect.iscoroutinefunction(function):
         _run_async(cast("Callable[..., Awaitable[object]]", function), arguments, wants_system=wants_system)
     elif wants_system:
