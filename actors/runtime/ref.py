@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overload
 
 import trio
-from trio.lowlevel import current_task, enable_ki_protection
+from trio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled, current_task, enable_ki_protection
 
 from retinue.actors.runtime import outcomes
 from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, DetachedSlot, RoomSlot, deadline_of
@@ -191,12 +191,12 @@ class Ref(Generic[A_co]):
             cell.state = IDLE
         else:
             cell.settle()
-        if not sent & 63:
-            cell.worked += 64 * (perf_counter() - began)
-            await kernel.breathe()
         if delivery.slot is not None:
             return await _wait_for_answer(delivery, delivery.slot.real)
         delivery.message = delivery.source = None  # the cell's context holds the turn until the next one: not what came with it, too
+        if not sent & 63:
+            cell.worked += 64 * (perf_counter() - began)
+            await kernel.breathe(checkpoint)  # a loop of such asks must be one that can be cancelled
         return value
 
     async def _ask_slowly(
@@ -292,6 +292,7 @@ class Ref(Generic[A_co]):
         kernel = cell.kernel
         limit = kernel.ask_timeout if timeout is None else check_timeout(timeout)
         kernel.check_thread("send", self)
+        await checkpoint_if_cancelled()
         delivery = prepare(cell, message, context, approvals, None, asked=False)
         if delivery.handler.kind == GENERATOR:
             raise Unhandled(
@@ -299,10 +300,11 @@ class Ref(Generic[A_co]):
             )
         receipt = kernel.take_in(cell, delivery, patient=True)
         if receipt is ACCEPTED:
-            await kernel.breathe()
+            await kernel.breathe(cancel_shielded_checkpoint)
             return receipt
         if receipt.reason not in ("mailbox_full", "dropped_newest"):
             kernel.record(receipt.reason, delivery)
+            await cancel_shielded_checkpoint()
             return receipt
         return await _wait_for_room(delivery, min(limit, _left(current())))
 

@@ -28,7 +28,7 @@ from retinue.actors.runtime.handlers import ASYNC, DEF
 from retinue.actors.runtime.stepping import close_left_open, drive, enter, enter_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from retinue.actors.runtime.kernel import Kernel
 
@@ -131,11 +131,12 @@ class Scheduler:
 
             await wait_task_rescheduled(abort)
 
-    async def breathe(self) -> None:
-        """Lets trio look at timers and sockets if 1 ms has passed since it last could."""
+    async def breathe(self, checkpoint: Callable[[], Awaitable[None]]) -> None:
+        """Lets trio look at timers and sockets if 1 ms has passed since it last could. With an unshielded checkpoint a cancelled task is told so here."""
         now = perf_counter()
         if now - self.breath_at > BREATH:
-            await cancel_shielded_checkpoint()
+            self.breath_at = now
+            await checkpoint()
             self.breath_at = perf_counter()
 
 

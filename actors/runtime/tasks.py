@@ -70,7 +70,7 @@ def start_owned(
     """Starts a task that the cell owns, under `security` and without a deadline."""
     task = OwnedTask(cell, name)
     cell.extras().tasks.add(task)
-    turn: Delivery = make_delivery(cell, None, None, security, cell)
+    turn: Delivery = make_delivery(cell, None, None, security, None)
     context = cell.kernel.context_of(cell).copy()
     context.run(current_variable.set, turn)
     cell.kernel.start_task(context, task.run, function, arguments, name=f"{cell.path}: {name}")

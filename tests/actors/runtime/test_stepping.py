@@ -24,6 +24,10 @@ def make(**options: Any) -> rt.ActorSystem:
 # -- the contract with trio ------------------------------------------------------------------------------------------------------------------------------
 
 
+async def state_of_itself(actor: Puppet) -> int:
+    return len(actor.log)
+
+
 async def test_this_trio_has_the_private_attributes() -> None:
     assert stepping.supported() is True
 
@@ -423,3 +427,33 @@ async def test_a_handler_that_never_suspends_costs_no_pass_of_the_scheduler() ->
         finally:
             trio.lowlevel.remove_instrument(count)
         assert len(passes) <= 4  # a breath now and then
+
+
+@pytest.mark.parametrize("message", [Call(nothing), Do(state_of_itself)], ids=["plain", "async"])
+async def test_a_loop_of_asks_can_be_cancelled_although_none_of_them_suspends(message: Any) -> None:
+    async with make() as system:
+        ref, front = await system.spawn(Puppet), await system.spawn(Puppet)
+
+        async def ask_for_ever(_: Any) -> None:
+            while True:
+                await ref.ask(message)
+
+        with trio.move_on_after(0.05) as scope:  # of real time: nothing is ever idle here
+            await ask_for_ever(None)
+        assert scope.cancelled_caught
+        with pytest.raises(rt.AskTimeout):
+            await front.ask(Do(ask_for_ever), timeout=0.05)
+        assert conserved(system)
+
+
+async def test_a_loop_of_sends_can_be_cancelled(way: str) -> None:
+    async with made(way) as system:
+        ref, gone = await system.spawn(Puppet), await system.spawn(Puppet)
+        await gone.stop()
+        for target in (ref, gone):
+            with trio.move_on_after(0.05) as scope:
+                while True:
+                    await target.send(Call(nothing))
+            assert scope.cancelled_caught
+        await system.wait_quiet()
+        assert conserved(system)
