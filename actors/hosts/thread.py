@@ -24,6 +24,7 @@ import trio
 
 from retinue.actors.runtime.current import Delivery, Suspension
 from retinue.actors.runtime.errors import ActorStopped
+from retinue.actors.runtime.stepping import odd_exit
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Job:
                     f"{self.turn.cell.path} is a blocking actor, and {getattr(value, '__qualname__', value)}() was called in it without an await: "
                     "there is no event loop in its thread; use self.ctx.ask(ref, message) and ref.tell(message)"
                 )
+        except GeneratorExit as raised:
+            error = odd_exit(raised)
         except BaseException as raised:
             error = raised
         try:
@@ -240,6 +243,16 @@ class ThreadHost:
             thread.join(LAST_STEPS)
         if thread.is_alive():
             self._leave_behind(thread)
+
+    def abandon(self) -> None:
+        """The end without any waiting: the thread ends when it comes back, if it does."""
+        muscle, self.muscle = self.muscle, None
+        if muscle is None:
+            return
+        muscle.stop()
+        assert muscle.thread is not None
+        if self._job is not None:
+            self._leave_behind(muscle.thread)
 
     def _leave_behind(self, thread: threading.Thread) -> None:
         self.cell.kernel.leaked_threads += 1

@@ -10,6 +10,7 @@ import trio
 
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import ABANDONED, TakenSlot
+from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout, Reject
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.stepping import enter, odd_exit
@@ -29,7 +30,7 @@ _log = logging.getLogger("retinue.runtime")
 
 def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None:
     """A handler returned and somebody waits for its value."""
-    cell.handled += 1
+    _count(kernel, cell)
     kernel.event(cell, "handled", type(delivery.message).__qualname__)
     slot = delivery.slot
     if slot is None:
@@ -99,11 +100,18 @@ def _undo_stash(kernel: Kernel, cell: Cell, delivery: Delivery) -> None:
         delivery.slot = None  # it was told
 
 
+def _count(kernel: Kernel, cell: Cell) -> None:
+    if cell.state == DEAD:  # it was abandoned while this message was in progress, and its own counts are taken already
+        kernel.retired_handled += 1
+    else:
+        cell.handled += 1
+
+
 def _settle(kernel: Kernel, cell: Cell, delivery: Delivery, answer: BaseException, reason: str) -> None:
     if not delivery.asked:
         kernel.record(reason, delivery, answer)
         return
-    cell.handled += 1
+    _count(kernel, cell)
     kernel.event(cell, "handled", f"{type(delivery.message).__qualname__}: {type(answer).__name__}")
     slot = delivery.slot
     if slot is not None and slot.stage != ABANDONED:

@@ -263,6 +263,50 @@ async def test_the_systems_exit_is_bounded_though_a_handler_never_returns(told: 
     await stuck.let_go()
 
 
+@pytest.mark.parametrize("told", [True, False])
+async def test_a_hard_stop_waits_for_no_thread(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retinue.actors.runtime.kernel.HARD_STOP", 0.05)
+    stuck = Stuck()
+    errors: list[BaseException] = []
+    async with trio.open_nursery() as nursery:
+        async with rt.ActorSystem("ends", grace=PATIENCE) as system:
+            worker = await system.spawn(Worker)
+
+            async def ask() -> None:
+                try:
+                    await worker.ask(Call(stuck), timeout=PATIENCE)
+                except rt.ActorStopped as error:
+                    errors.append(error)
+
+            async def interrupt() -> None:
+                await trio.sleep(0.05)
+                system.interrupt(hard=True)
+
+            if told:
+                worker.tell(Note(stuck))
+            else:
+                nursery.start_soon(ask)
+            await stuck.wait_entered()
+            nursery.start_soon(interrupt)
+    counts = system.statistics()
+    assert not stuck.gate.is_set()
+    assert (counts.leaked_threads, counts.actors, len(errors)) == (1, 0, 0 if told else 1)
+    assert conserved(counts)
+    await stuck.let_go()
+
+
+@pytest.mark.parametrize("kind", [GeneratorExit, StopIteration, StopAsyncIteration])
+async def test_an_odd_error_of_a_handler_is_a_failure_like_any_other(kind: type[BaseException]) -> None:
+    def fail(_: Worker) -> None:
+        raise kind
+
+    async with rt.ActorSystem("ends") as system:
+        worker = await system.spawn(Worker)
+        with pytest.raises((RuntimeError, kind)):
+            await worker.ask(Call(fail))
+        assert await worker.ask(Call(lambda _: 1)) == 1
+
+
 @pytest.mark.usefixtures("short_join")
 async def test_a_cancelled_spawn_leaves_a_constructor_that_does_not_come_back() -> None:
     stuck = Stuck()
