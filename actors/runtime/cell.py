@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.runtime.actor import Actor, is_resident
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, DROPPED_NEWEST, FULL, MISPLACED, STOPPED, Receipt
+from retinue.actors.runtime.watch import Terminated
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Spec:
     Attributes:
         cls: The actor's class.
         handlers: Its handlers by message type; grows by look-ups of subclasses.
+        notice: Its handler for `Terminated`, if it has one.
         supervision: What happens when it fails.
         mailbox: How its mail waits.
         room: Messages that may wait beside the one in `Cell.head`.
@@ -54,10 +56,13 @@ class Spec:
         hooked: Whether starting or stopping it may have to wait (hooks, a thread, a resident loop).
     """
 
-    __slots__ = ("cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "mailbox", "resident", "room", "special", "supervision")
+    __slots__ = (
+        "cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "mailbox", "notice", "resident", "room", "special", "supervision",
+    )  # fmt: skip
 
     def __init__(self, cls: type[Actor], handlers: dict[type[Message], HandlerInfo], supervision: Supervision, mailbox: Mailbox) -> None:
         self.cls = cls
+        self.notice = handlers.pop(Terminated, None)  # the runtime's to send: what others tell under its name finds no handler
         self.handlers = handlers
         self.supervision = supervision
         self.mailbox = mailbox
@@ -268,22 +273,22 @@ class Cell:
         return True
 
     def _victim(self, *, oldest: bool) -> Delivery | None:
-        """Takes the oldest or newest tell out of the mailbox; requests stay, somebody waits for each of them."""
+        """Takes the oldest or newest tell out of the mailbox; requests stay, somebody waits for each of them, and so do notices."""
         box = self.box
         assert box is not None
-        if oldest and self.head is not None and self.head.slot is None:
-            victim = self.head
+        notice, head = self.spec.notice, self.head
+        droppable = head is not None and head.slot is None and (notice is None or head.handler is not notice)
+        if oldest and droppable:
             self.head = box.popleft() if box else None
-            return victim
+            return head
         for index in range(len(box)) if oldest else range(len(box) - 1, -1, -1):
-            if box[index].slot is None:
-                victim = box[index]
+            victim = box[index]
+            if victim.slot is None and (notice is None or victim.handler is not notice):
                 del box[index]
                 return victim
-        if not oldest and self.head is not None and self.head.slot is None:
-            victim = self.head
+        if droppable:
             self.head = box.popleft() if box else None
-            return victim
+            return head
         return None
 
     def withdrew(self) -> None:
@@ -320,8 +325,12 @@ class Cell:
             self.head = box.popleft() if box else None
         elif self.queue is not None and len(self.queue):
             delivery = self.queue.pop()
-        if self.extra is not None and self.extra.waiters:
-            self.admit_waiters()
+        extra = self.extra
+        if extra is not None:
+            if extra.notices:
+                extra.notices -= 1
+            if extra.waiters:
+                self.admit_waiters()
         return delivery
 
     def admit_waiters(self) -> None:
@@ -382,7 +391,9 @@ class Cell:
                 self.drop_box()
 
     def push_front(self, delivery: Delivery) -> None:
-        """Puts a message before all others, whatever the capacity: notices of the control lane and unstashed mail."""
+        """Puts a message before all others, whatever the capacity: unstashed mail, for one."""
+        if self.extra is not None:
+            self.extra.notices = 0  # those that still wait are behind it now
         if self.head is not None:
             if self.box is None:
                 self.box = deque()
@@ -391,6 +402,19 @@ class Cell:
         if self.state == IDLE:
             self.state = READY
             self.kernel.push(self)
+
+    def push_notice(self, delivery: Delivery) -> None:
+        """Puts a notice of the runtime's before all mail, and behind the notices that came before it."""
+        extra = self.extras()
+        before = extra.notices
+        if before and self.head is not None:
+            if self.box is None:
+                self.box = deque()
+            self.box.insert(before - 1, delivery)
+        else:
+            before = 0
+            self.push_front(delivery)
+        extra.notices = before + 1
 
     def drop_box(self) -> None:
         """Gives an empty deque back: an idle cell should not hold one."""
@@ -431,7 +455,7 @@ class Cell:
                 mail.append(self.queue.pop())
         if extra is not None:
             mail = [d for d in mail if not _withdrawn(d)]
-            extra.withdrawn = 0
+            extra.withdrawn = extra.notices = 0
         return mail
 
 

@@ -13,6 +13,7 @@ from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_forward, drop_wait
 from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
+from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref, prepare
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.watch import Watch
@@ -369,9 +370,11 @@ class ActorContext:
 
     def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor. If this actor has a handler for `Terminated` it gets one as a message; the returned watch can be awaited too."""
+        kernel = self._cell.kernel
+        cell = cell_of(ref, kernel)
         if self._turn().thread:
-            return self._cell.kernel.portal.call(self._cell.kernel.watch, ref._cell, self._cell)  # type: ignore[no-any-return]
-        return self._cell.kernel.watch(ref._cell, self._cell)
+            return kernel.portal.call(kernel.watch, cell, self._cell)  # type: ignore[no-any-return]
+        return kernel.watch(cell, self._cell)
 
     def stop(self) -> Awaitable[None]:
         """Stops this actor after the current message. Returns at once; `await` is allowed and does nothing."""

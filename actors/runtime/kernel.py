@@ -337,12 +337,12 @@ class Kernel(Scheduler):
         """Brings a Terminated to an actor that watches and has a handler for it, before its ordinary mail."""
         if watcher.state == DEAD or watcher.closed:
             return
-        handler = watcher.handlers.get(Terminated)
+        handler = watcher.spec.notice
         if handler is None:
             return
         self.sent += 1
         self.event(watcher, "sent", type(terminated).__qualname__)
-        watcher.push_front(make_delivery(watcher, handler, terminated, watcher.grant, None))
+        watcher.push_notice(make_delivery(watcher, handler, terminated, watcher.grant, None))
 
     # -- actors ------------------------------------------------------------------------------------------------------------------------------------
 
@@ -363,7 +363,7 @@ class Kernel(Scheduler):
             raise DefinitionError(f"mailbox={mailbox!r}: give rt.Mailbox.bounded(…), .unbounded(), .priority(…) or .conflate(…)")
         handlers = handlers_of(actor)
         if self.strict:
-            open_to_all = [handler.name for handler in handlers.values() if handler.requires is None]
+            open_to_all = [handler.name for message, handler in handlers.items() if handler.requires is None and message is not Terminated]
             if open_to_all:
                 raise DefinitionError(
                     f"the system {self.name!r} is strict, and {actor.__qualname__}.{', '.join(open_to_all)} is open to all: give it @handler(requires=…)"
@@ -530,6 +530,7 @@ class Kernel(Scheduler):
         self.closing = True
         self.plain = False
         self.stop_grace = 0.0
+        lifecycle.request_stop(self.user, StopReason.SYSTEM, None, 0.0)  # the orderly stop may not have come so far
         for cell in reversed(self.cells()):
             if cell.turn is not None:
                 self.cancel_turn(cell.turn, force=True)
@@ -544,6 +545,8 @@ class Kernel(Scheduler):
         self.closing, self.plain = True, False
         for cell in reversed(self.cells()):
             if cell.state != DEAD:
+                if cell.extra is not None and cell.extra.host is not None:
+                    cell.extra.host.abandon()
                 lifecycle.finish(cell, StopReason.SYSTEM)
 
     def cells(self) -> list[Cell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
@@ -18,9 +18,6 @@ from retinue.actors.runtime.stepping import call, resume
 from retinue.actors.runtime.supervision import next_delay
 from retinue.actors.runtime.watch import StopReason, terminated_of
 from retinue.security.errors import DefinitionError
-
-if TYPE_CHECKING:
-    from retinue.actors.runtime.kernel import Kernel
 
 __all__ = ["FAILED", "build", "fail", "fail_task", "finish", "hurry", "request_stop", "restart", "start", "stop_itself"]
 

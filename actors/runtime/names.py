@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.cell import DEAD, Cell
 from retinue.actors.runtime.errors import NameTaken
+from retinue.actors.runtime.ref import Ref
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
-    from retinue.actors.runtime.ref import Ref
 
-__all__ = ["Names", "check_name"]
+__all__ = ["Names", "cell_of", "check_name"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:~+-]{0,127}")
 
@@ -27,6 +27,15 @@ def check_name(name: object, what: str = "an actor's name") -> str:
             f"name={name!r}: {what} has 1 to 128 letters, digits and _ . @ : ~ + -, begins with a letter, a digit or _, and holds no /"
         )
     return name
+
+
+def cell_of(ref: object, kernel: Kernel) -> Cell:
+    """The cell of a ref of this very system, else a DefinitionError."""
+    if not isinstance(ref, Ref):
+        raise DefinitionError(f"a ref is wanted, not {ref!r}; spawn returns one, and registry.get(path) finds one")
+    if ref._cell.kernel is not kernel:
+        raise DefinitionError(f"{ref!r} belongs to another system ({ref._cell.kernel.name!r}, and this is {kernel.name!r})")
+    return ref._cell
 
 
 class Names:
@@ -43,7 +52,7 @@ class Names:
     def register(self, name: str, ref: Ref[Any]) -> None:
         """Makes the actor known under a name. Raises NameTaken where another living actor has it."""
         check_name(name)
-        cell = ref._cell
+        cell = cell_of(ref, self._kernel)
         if self._registered.get(name, cell) is not cell:
             raise NameTaken(f"{name!r} is registered for {self._registered[name].path}; unregister it first or choose another name")
         if cell.state != DEAD:
@@ -84,7 +93,8 @@ class Names:
             if not children:
                 return None
             cell = children.get(part)
-            if cell is None and (number := part.rpartition("-")[2]).isdigit():  # an unnamed actor: Class-7
+            number = part.rpartition("-")[2]
+            if cell is None and number.isdecimal() and number.isascii():  # an unnamed actor: Class-7
                 cell = children.get(int(number))
                 if cell is not None and cell.path.rpartition("/")[2] != part:
                     return None

@@ -19,7 +19,7 @@ from retinue.actors.runtime.current import Roots, current_variable
 from retinue.actors.runtime.errors import SystemClosed, WrongEventLoop, WrongThread
 from retinue.actors.runtime.events import Event
 from retinue.actors.runtime.kernel import ASK_TIMEOUT, STOP_GRACE, Kernel
-from retinue.actors.runtime.names import Names, check_name
+from retinue.actors.runtime.names import Names, cell_of, check_name
 from retinue.actors.runtime.ref import Ref, check_timeout
 from retinue.actors.runtime.running import interrupts
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of
@@ -233,7 +233,7 @@ class ActorSystem:
     async def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor: `(await watch.wait())` is its `Terminated`, at once if it is gone already."""
         self._check_running()
-        return self._kernel.watch(_own(ref, self._kernel))
+        return self._kernel.watch(cell_of(ref, self._kernel))
 
     # -- looking in ----------------------------------------------------------------------------------------------------------------------------------
 
@@ -273,14 +273,6 @@ class ActorSystem:
             raise SystemClosed(f"the system {self.name!r} has not started: use it inside `async with ActorSystem(…) as system`")
         if self._kernel.thread != get_ident():
             raise WrongThread(f"the system {self.name!r} runs in another thread; use retinue.sync or retinue.aio there")
-
-
-def _own(ref: object, kernel: Kernel) -> Any:
-    if not isinstance(ref, Ref):
-        raise DefinitionError(f"a ref is wanted, not {ref!r}")
-    if ref._cell.kernel is not kernel:
-        raise DefinitionError(f"{ref!r} belongs to another system")
-    return ref._cell
 
 
 def _check_loop() -> None:
