@@ -59,7 +59,7 @@ class Door(rt.Actor):
 class AsyncDoor(Door):
     @rt.handler
     async def job(self, message: Job) -> str:
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         return super().job(message)
 
 
