@@ -161,9 +161,7 @@ async def test_what_a_handler_of_a_told_message_asks_is_bounded_by_its_own_time_
         middle = await system.spawn(Middle, await system.spawn(Never), log)
         middle.tell(ChainLater(500))
         middle.tell(ChainLater())
-        with trio.fail_after(2000):
-            while len(log) < 2:
-                await trio.sleep(10)
+        await trio.sleep(1000)
         assert log == [pytest.approx(500), pytest.approx(30)]
 
 
@@ -176,7 +174,8 @@ async def test_a_resident_loop_may_ask_for_as_long_as_it_lives(loop_host: Host, 
 
         async def run(self) -> None:
             for number in range(30):
-                answers.append(await self.target.ask(Double(number)))
+                answer = await self.target.ask(Double(number))
+                answers.append(answer)
 
     class Slow(rt.Actor):
         @rt.handler

@@ -104,7 +104,7 @@ async def test_a_send_that_finds_no_room_in_time_raises_mailbox_full_and_is_not_
         latch = Latch()
         ref = await busy(system, host, latch, rt.Mailbox.bounded(1))
         ref.tell(Note(1))
-        with pytest.raises(rt.MailboxFull, match="no room for Note .*not delivered"):
+        with pytest.raises(rt.MailboxFull, match=r"no room for Note .*not delivered"):
             await ref.send(Note(2), timeout=host.moment)
         latch.open()
         await system.wait_quiet()
@@ -118,7 +118,7 @@ async def test_an_ask_waits_for_room_within_its_deadline_and_then_says_mailbox_f
         latch = Latch()
         ref = await busy(system, host, latch, rt.Mailbox.bounded(1))
         ref.tell(Note(1))
-        with pytest.raises(rt.MailboxFull, match="no room for Hold .*not delivered"):
+        with pytest.raises(rt.MailboxFull, match=r"no room for Hold .*not delivered"):
             await ref.ask(Hold(2), timeout=host.moment)
         latch.open()
         await system.wait_quiet()
