@@ -1,8 +1,11 @@
-"""The hosts that the contract suite runs on: the loop, a thread for each actor, the loop with every message encoded, the loop in a seeded order."""
+"""The hosts that the contract suite runs on.
+
+"loop" is the plain one, "workers" the same on a trio without the attributes that let an asker's own task run async handlers, "thread" a thread for each
+actor, "loopback" the loop with every message and answer encoded, "seeded" the loop in a pseudo-random order.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
@@ -11,8 +14,8 @@ import attrs
 import retinue as rt
 from core_actors import Holder, Hooked, Plain, ThreadHolder, ThreadHooked, ThreadPlain
 
-NAMES = ("loop", "thread", "loopback", "seeded")
-LOOP_NAMES = ("loop", "loopback", "seeded")
+NAMES = ("loop", "workers", "thread", "loopback", "seeded")
+LOOP_NAMES = ("loop", "workers", "loopback", "seeded")
 
 
 @attrs.frozen
@@ -44,18 +47,11 @@ class Host:
 
 HOSTS = {
     "loop": Host("loop", {}),
+    "workers": Host("workers", {}),
     "thread": Host("thread", {}, ThreadPlain, ThreadHolder, ThreadHooked, 0.05),
     "loopback": Host("loopback", {"loopback": True}),
     "seeded": Host("seeded", {"seed": 7}),
 }
-
-
-def thread_host_missing() -> bool:
-    """Whether the host of blocking actors is not there yet."""
-    try:
-        return importlib.util.find_spec("retinue.actors.hosts.thread") is None
-    except ModuleNotFoundError:
-        return True
 
 
 def conserved(system: rt.ActorSystem) -> bool:

@@ -6,21 +6,26 @@ import pytest
 import trio.abc
 import trio.testing
 
-from core_hosts import HOSTS, LOOP_NAMES, NAMES, Host, thread_host_missing
+from core_hosts import HOSTS, LOOP_NAMES, NAMES, Host
+from retinue.actors.runtime import stepping
 
 
 @pytest.fixture(params=NAMES)
-def host(request: pytest.FixtureRequest) -> Host:
+def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Host:
     """Every host in turn."""
-    if request.param == "thread" and thread_host_missing():
-        pytest.skip("there is no thread host yet")
-    return HOSTS[request.param]
+    return prepared(HOSTS[request.param], monkeypatch)
 
 
 @pytest.fixture(params=LOOP_NAMES)
-def loop_host(request: pytest.FixtureRequest) -> Host:
+def loop_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Host:
     """Every host whose actors run in the loop, for what threads cannot do (cancel a handler, jump over time)."""
-    return HOSTS[request.param]
+    return prepared(HOSTS[request.param], monkeypatch)
+
+
+def prepared(host: Host, monkeypatch: pytest.MonkeyPatch) -> Host:
+    if host.name == "workers":
+        monkeypatch.setattr(stepping, "supported", lambda: False)
+    return host
 
 
 @pytest.fixture
