@@ -199,9 +199,12 @@ class Portal:
             delivery.message = kernel.loopback.message(message)
         return self.hand_over(delivery)
 
-    def hand_over(self, delivery: Delivery) -> Receipt:
-        """Hands a prepared tell over. Its receipt tells only that; a mailbox that refuses it makes it a dead letter."""
-        if len(self._calls) >= PORTAL_CAPACITY:
+    def hand_over(self, delivery: Delivery, *, squeeze: bool = False) -> Receipt:
+        """Hands a prepared tell over. Its receipt tells only that; a mailbox that refuses it makes it a dead letter.
+
+        With `squeeze` it is taken though there is no room: by whoever has waited for room, and was overtaken by another thread.
+        """
+        if len(self._calls) >= PORTAL_CAPACITY and not squeeze:
             return self._refuse(delivery, FULL)
         if not self.post(self._tell, delivery):
             return self._refuse(delivery, CLOSED)

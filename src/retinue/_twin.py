@@ -249,7 +249,8 @@ class Twin:
     ) -> Delivery:
         """A delivery, after every check that can be made where it is sent. Raises what is wrong with the call; nothing was sent then."""
         cell = ref._cell
-        self.check_place(f"ref.{what} of {cell.path}", f"use the core's ref (ref.core): {_IN_A_HANDLER[what]}")
+        if current() is not None or get_ident() == self.kernel.thread:
+            self.check_place(f"ref.{what} of {cell.path}", f"use the core's ref (ref.core): {_IN_A_HANDLER[what]}")
         if timeout is not None:
             check_timeout(timeout)
         message = unwrap(message)
@@ -393,9 +394,14 @@ class TwinRef(Generic[A_co]):
         raise TypeError(f"{self!r} belongs to a running system and cannot be pickled; send its path and look it up in the registry there")
 
 
+_PLAIN: Final = frozenset({bool, bytes, float, int, str, type(None)})
+
+
 def unwrap(value: Any) -> Any:
     """The value with the core's refs in place of a twin's: in a message's fields, and in lists, tuples, sets and dicts."""
     kind = value.__class__
+    if kind in _PLAIN:
+        return value
     if isinstance(value, TwinRef):
         return value.core
     if kind in (list, tuple, set, frozenset):
@@ -405,9 +411,12 @@ def unwrap(value: Any) -> Any:
         pairs = {unwrap(key): unwrap(one) for key, one in value.items()}
         return value if all(map(_same, pairs, value)) and all(map(_same, pairs.values(), value.values())) else pairs
     if isinstance(value, Message) and attrs.has(kind):
+        changed: dict[str, Any] = {}
+        for field in kind.__attrs_attrs__:
+            old = getattr(value, field.name)
+            if old.__class__ not in _PLAIN and (new := unwrap(old)) is not old and field.init:
+                changed[field.alias] = new
         evolve: Any = attrs.evolve
-        fields = ((field.alias, getattr(value, field.name)) for field in attrs.fields(kind) if field.init)
-        changed = {alias: new for alias, old in fields if (new := unwrap(old)) is not old}
         return evolve(value, **changed) if changed else value
     return value
 

@@ -271,11 +271,14 @@ class Ref(TwinRef[A_co]):
                 return self._send(delivery, approvals, limit)
             except MailboxFull:
                 return FULL
-        if len(twin.portal) >= PORTAL_CAPACITY:
-            end = time.monotonic() + limit
-            while len(twin.portal) >= PORTAL_CAPACITY and time.monotonic() < end and not twin.portal.closed:
-                time.sleep(BREATH)
-        return twin.portal.hand_over(delivery)
+        if len(twin.portal) < PORTAL_CAPACITY:
+            return twin.portal.hand_over(delivery, squeeze=True)
+        end = time.monotonic() + limit
+        while len(twin.portal) >= PORTAL_CAPACITY and not twin.portal.closed:
+            if time.monotonic() >= end:
+                return twin.portal.hand_over(delivery)
+            time.sleep(BREATH)
+        return twin.portal.hand_over(delivery, squeeze=True)
 
     def send(
         self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[object] = ()
