@@ -115,8 +115,9 @@ class ActorContext:
     # -- the current message -----------------------------------------------------------------------------------------------------------------------
 
     def _turn(self) -> Delivery:
-        turn = current()
-        if turn.__class__ is not Delivery or turn.cell is not self._cell or turn.thread not in (0, get_ident()):
+        turn: Any = current()
+        cell = self._cell
+        if turn.__class__ is not Delivery or turn.cell is not cell or (turn.thread or cell.kernel.thread) != get_ident():
             raise NoContext(
                 f"this is no turn of {self._cell.path}: self.ctx speaks of the message that the actor is handling, in the task or thread that handles it"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from retinue.actors.runtime.portal import Portal
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
 from retinue.actors.runtime.ref import Ref, new_cell, prepare
 from retinue.actors.runtime.scheduler import Scheduler, worker
+from retinue.actors.runtime.stepping import turn_frame
 from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision
 from retinue.actors.runtime.watch import StopReason, Terminated, Watch, terminated_of
 from retinue.capabilities.gate import Gate
@@ -233,7 +235,11 @@ class Kernel(Scheduler):
 
     def guard(self) -> None:
         """Called before the authority mints: no handler can mint its way out of what it was given."""
-        turn = current()
+        turn: Any = current()
+        if turn.__class__ is not Delivery and get_ident() == self.thread:
+            # In a context of its own, perhaps (`contextvars.Context().run`), but on the stack of a handler all the same.
+            frame = turn_frame(sys._getframe())
+            turn = frame.f_locals.get("delivery") if frame is not None else None
         if turn.__class__ is Delivery:
             raise Denied(
                 f"inside a handler (of {turn.cell.path}) nothing can mint, approve or revoke; narrow what you have: self.ctx.security.narrow(…)",

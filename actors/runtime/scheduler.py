@@ -55,6 +55,7 @@ class Scheduler:
         ready: Cells with something to do, in the order they will get a turn.
         lookers: Workers that run or are scheduled to run, and will look at `ready`.
         running: The cell whose code ran last, for the watchdog.
+        steps: How often code of an actor was begun or gone on with by a worker, or gone on with in an asker's task; for the watchdog.
         spare_boxes: Empty deques, kept for the next cell that needs one.
         plain: Nothing on the way of a message needs more than the fast paths do (no loopback, no event ring, no seed, not closing).
     """
@@ -67,6 +68,7 @@ class Scheduler:
         self.workers = 0
         self.parked: list[trio.lowlevel.Task] = []
         self.running: Cell | None = None
+        self.steps = 0
         self.spare_boxes: list[deque[Any]] = []
         self.inline_suspended = 0
         self.breath_at = 0.0
@@ -185,6 +187,7 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
             continue
         cell.state = RUNNING
         kernel.running = cell
+        kernel.steps += 1
         began = perf_counter()
         cell.waited += began - cell.ready_at
         used = await _turn(kernel, cell, scope)

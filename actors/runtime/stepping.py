@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Coroutine, Generator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -28,7 +29,19 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["call", "close_left_open", "drive", "enclose", "enter", "enter_async", "odd_exit", "resume", "run_context", "supported"]
+__all__ = [
+    "call",
+    "close_left_open",
+    "drive",
+    "enclose",
+    "enter",
+    "enter_async",
+    "odd_exit",
+    "resume",
+    "run_context",
+    "supported",
+    "turn_frame",
+]
 
 _set = current_variable.set
 
@@ -75,6 +88,7 @@ def resume(
             step, argument = coroutine.send, sent
             if sent.__class__ is Error and sent.error.__class__ is KeyboardInterrupt and delivery is not None:
                 argument = yield from _cancelled_instead(delivery.suspension, sent.error)
+        kernel.steps += 1
         if cell is not None:
             kernel.running = cell
         try:
@@ -141,6 +155,7 @@ def drive(
         else:
             step, argument = coroutine.send, sent
         kernel.lookers += 1
+        kernel.steps += 1
         if cell is not None:
             kernel.running = cell
         try:
@@ -153,6 +168,18 @@ def drive(
             raise odd_exit(exit_) from exit_
         finally:
             del argument
+
+
+def turn_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of this module through which the stack runs a handler or a hook, or None. Its local `delivery` is the turn."""
+    while frame is not None:
+        if frame.f_code in _turn_codes:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+_turn_codes = frozenset(function.__code__ for function in (enter, enter_async, call, resume, drive))
 
 
 def supported() -> bool:

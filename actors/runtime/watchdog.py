@@ -6,10 +6,9 @@ import logging
 import sys
 import threading
 import traceback
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from retinue.actors.runtime import stepping
+from retinue.actors.runtime.stepping import turn_frame
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["Watchdog"]
 
 _log = logging.getLogger("retinue.watchdog")
-
-_TURN_CODES = frozenset(function.__code__ for function in (stepping.enter, stepping.enter_async, stepping.call))
 
 
 class Watchdog:
@@ -67,34 +64,24 @@ class Watchdog:
         """What runs in the loop's thread, if it is a handler: changes as soon as that handler ends or suspends."""
         kernel = self._kernel
         frame = sys._getframe() if kernel.thread == 0 else sys._current_frames().get(kernel.thread)
-        found = _turn_frame(frame)
+        found = turn_frame(frame)
         if found is None:
             return None
         cell = kernel.running
-        return (id(found), id(cell), cell.handled if cell is not None else 0, kernel.sent)
+        return (id(found), id(cell), cell.handled if cell is not None else 0, kernel.steps)
 
     def _report(self, held: float) -> None:
-        kernel = self._kernel
-        cell, frame = kernel.running, sys._current_frames().get(kernel.thread)
-        if cell is None or frame is None:
+        frame = sys._current_frames().get(self._kernel.thread)
+        found = turn_frame(frame)
+        turn = found.f_locals.get("delivery") if found is not None else None
+        if turn is None or frame is None:
             return
-        turn = cell.turn
-        label = type(turn.message).__qualname__ if turn is not None and turn.message is not None else "a hook"
+        label = "a hook" if turn.message is None else type(turn.message).__qualname__
         _log.warning(
             "%s has blocked the loop for more than %.2f s while handling %s; nothing else runs. Await instead, or make it a blocking actor "
             "(class …(Actor, blocking=True)). It is here:\n%s",
-            cell.path,
+            turn.cell.path,
             held,
             label,
             "".join(traceback.format_stack(frame)[-12:]),
         )
-
-
-def _turn_frame(frame: FrameType | None) -> FrameType | None:
-    """The frame of the handler's turn, if the stack runs through one."""
-    while frame is not None:
-        code = frame.f_code
-        if code in _TURN_CODES or (code.co_filename == stepping.__file__ and code.co_name in ("resume", "drive")):
-            return frame
-        frame = frame.f_back
-    return None
