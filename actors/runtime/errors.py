@@ -11,23 +11,40 @@ __all__ = [
     "AskTimeout",
     "NameTaken",
     "Reject",
+    "StartTimeout",
     "StreamClosed",
     "SystemClosed",
+    "Unanswered",
     "WrongEventLoop",
     "WrongThread",
 ]
 
 
-class AskTimeout(RetinueError, TimeoutError):
-    """No answer before the deadline. The outcome is *unknown*: the request may have been carried out."""
+class Unanswered(RetinueError):
+    """A request was sent and no answer came. Its kinds say why.
+
+    Attributes:
+        path: The path of the actor that was asked; after a forward, of the last one.
+        begun: Whether a handler had taken the request up. False: it was never carried out, so it is safe to send it again. True: the outcome is unknown, it
+            may have been carried out in part or whole. None: not known either; treat it as True.
+    """
+
+    def __init__(self, text: str, *, path: str | None = None, begun: bool | None = None) -> None:
+        super().__init__(text)
+        self.path = path
+        self.begun = begun
 
 
-class ActorStopped(RetinueError):
+class AskTimeout(Unanswered, TimeoutError):
+    """No answer before the deadline. The outcome is *unknown*, unless `begun` is False: the request may have been carried out."""
+
+
+class ActorStopped(Unanswered):
     """The target has stopped, or stopped before it answered. The cause, where there is one, is chained as `__cause__`."""
 
 
-class AskCancelled(RetinueError):
-    """The handler of the request was cancelled before it answered (its actor was stopped or restarted, or it cancelled itself)."""
+class AskCancelled(Unanswered):
+    """The handler of the request was cancelled before it answered (it cancelled itself, or what it ran in was cancelled)."""
 
 
 class AskCycle(RetinueError):
@@ -48,6 +65,10 @@ class Reject(RetinueError):
 
 class NameTaken(RetinueError, ValueError):
     """A sibling of that name is alive."""
+
+
+class StartTimeout(RetinueError, TimeoutError):
+    """An actor's constructor and `on_start` took longer than the system allows (`ActorSystem(start_timeout=)`); nothing is left of the start."""
 
 
 class StreamClosed(RetinueError):

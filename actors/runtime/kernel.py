@@ -47,6 +47,7 @@ _log = logging.getLogger("retinue.runtime")
 
 DEFAULT_MAILBOX = Mailbox()
 ASK_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
 STOP_GRACE = 5.0
 HARD_STOP = 1.0
 """Seconds that cancelled handlers and hooks have to end at a second Ctrl-C, before their actors are given up."""
@@ -77,6 +78,7 @@ class Kernel(Scheduler):
         strict: bool,
         seed: int | None,
         ask_timeout: float,
+        start_timeout: float,
         grace: float,
         loopback: bool,
         events: int,
@@ -88,6 +90,7 @@ class Kernel(Scheduler):
         self.root: SecurityContext = authority.root
         self.strict = strict
         self.ask_timeout = ask_timeout
+        self.start_timeout = start_timeout
         self.grace = grace
         self.stop_grace = min(grace, STOP_GRACE) if grace else STOP_GRACE
         self.thread = 0

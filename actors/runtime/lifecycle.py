@@ -12,7 +12,7 @@ from retinue.actors.runtime.asks import DONE, AskSlot, stopped_error
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
 from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
-from retinue.actors.runtime.errors import ActorStopped
+from retinue.actors.runtime.errors import ActorStopped, StartTimeout
 from retinue.actors.runtime.receipts import STOPPED
 from retinue.actors.runtime.stepping import call, resume
 from retinue.actors.runtime.supervision import next_delay
@@ -83,7 +83,17 @@ async def _hook(cell: Cell, function: Any, *arguments: Any) -> None:
 
 
 async def _bring_up(cell: Cell) -> None:
-    """Constructor, `on_start`, resident loop."""
+    """Constructor, `on_start`, resident loop, within the system's time for a start."""
+    limit = cell.kernel.start_timeout
+    with trio.move_on_after(limit):
+        await _begin(cell)
+        return
+    raise StartTimeout(
+        f"{cell.path} took longer than {limit:g} s to start; do less in its constructor and on_start, or give ActorSystem(start_timeout=…) in seconds"
+    )
+
+
+async def _begin(cell: Cell) -> None:
     spec = cell.spec
     if spec.cls.blocking:
         cell.extras().host = host = cell.kernel.make_host(cell)
@@ -396,7 +406,9 @@ def _fail_deferred(cell: Cell) -> None:
         label = type(slot.delivery.message).__qualname__
         slot.fail(
             ActorStopped(
-                f"{cell.path} was stopped or restarted before it answered the {label} that it had deferred; the outcome is unknown"
+                f"{cell.path} was stopped or restarted before it answered the {label} that it had deferred; the outcome is unknown",
+                path=cell.path,
+                begun=True,
             )
         )
     extra.deferred.clear()

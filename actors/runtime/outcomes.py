@@ -64,7 +64,7 @@ def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseEx
         answer = _cancellation(cell, delivery)
     fatal = next((leaf for leaf in leaves(failure) if isinstance(leaf, (SystemExit, KeyboardInterrupt))), None)
     if fatal is not None:
-        answer = ActorStopped(f"{cell.path} raised {type(fatal).__name__}, which ends the whole system")
+        answer = ActorStopped(f"{cell.path} raised {type(fatal).__name__}, which ends the whole system", path=cell.path, begun=True)
         answer.__cause__ = fatal
     denied = isinstance(failure, AuthorityError) and delivery.handler is not None
     _settle(kernel, cell, delivery, answer, "denied" if denied else "poison")
@@ -121,10 +121,11 @@ def _settle(kernel: Kernel, cell: Cell, delivery: Delivery, answer: BaseExceptio
 def _cancellation(cell: Cell, delivery: Delivery) -> BaseException:
     label = type(delivery.message).__qualname__
     if delivery.expired:
-        return AskTimeout(f"{cell.path} did not answer {label} before the deadline; the handler was cancelled, the outcome is unknown")
+        text = f"{cell.path} did not answer {label} before the deadline; the handler was cancelled, the outcome is unknown"
+        return AskTimeout(text, path=cell.path, begun=True)
     if cell.closed or cell.kernel.closing:
-        return ActorStopped(f"{cell.path} was stopped while it handled {label}; the outcome is unknown")
-    return AskCancelled(f"{cell.path} was cancelled while it handled {label}; the outcome is unknown")
+        return ActorStopped(f"{cell.path} was stopped while it handled {label}; the outcome is unknown", path=cell.path, begun=True)
+    return AskCancelled(f"{cell.path} was cancelled while it handled {label}; the outcome is unknown", path=cell.path, begun=True)
 
 
 def _is_answer(delivery: Delivery, failure: BaseException) -> bool:

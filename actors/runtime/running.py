@@ -41,8 +41,8 @@ def run(
     KeyboardInterrupt is raised at the end. No handler is ever interrupted in the middle by a KeyboardInterrupt.
 
     Args:
-        main: `async def main()`; or `async def main(system)`, which gets a running `ActorSystem`.
-        arguments: Passed to `main`, before anything else.
+        main: `async def main()`; or `async def main(system)`, which gets a running `ActorSystem` before the arguments.
+        arguments: Passed to `main`.
         grace: The grace of that system, in seconds.
         gc_threshold: Allocations between two passes of the garbage collector over the youngest objects, for this run (CPython's own is 700 or
             2,000: with mail waiting, each message then pays up to a microsecond for it). None leaves it as it is; a higher one stays.
@@ -57,7 +57,7 @@ def run(
             return await main(*arguments)
         result: list[T] = []
         async with ActorSystem(grace=grace) as system:
-            result.append(await main(*arguments, system))
+            result.append(await main(system, *arguments))
         return result[0]
 
     async def guarded() -> T:

@@ -18,7 +18,7 @@ from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Roots, current_variable
 from retinue.actors.runtime.errors import SystemClosed, WrongEventLoop, WrongThread
 from retinue.actors.runtime.events import Event
-from retinue.actors.runtime.kernel import ASK_TIMEOUT, STOP_GRACE, Kernel
+from retinue.actors.runtime.kernel import ASK_TIMEOUT, START_TIMEOUT, STOP_GRACE, Kernel
 from retinue.actors.runtime.names import Names, cell_of, check_name
 from retinue.actors.runtime.ref import Ref, check_timeout
 from retinue.actors.runtime.running import interrupts
@@ -52,6 +52,8 @@ class ActorSystem:
         strict: Refuse to spawn actors with handlers that have no `requires`.
         seed: Makes the order in which ready actors get their turns pseudo-random, reproducibly; for tests.
         ask_timeout: Seconds that an ask waits when neither the call nor the message class says otherwise. Default 30.
+        start_timeout: Seconds that an actor's constructor and `on_start` may take, at its spawn and at each restart. Default 120. (A plain `def` cannot be
+            cut off.)
         grace: Seconds that a stop leaves to the message in progress. Default 5.
         loopback: Encode every message and answer to bytes and decode them again on the way, as between processes; for tests.
         events: How many events the ring keeps (`events()`); 0, the default, is off and free.
@@ -67,13 +69,19 @@ class ActorSystem:
         strict: bool = False,
         seed: int | None = None,
         ask_timeout: float = ASK_TIMEOUT,
+        start_timeout: float = START_TIMEOUT,
         grace: float = STOP_GRACE,
         loopback: bool = False,
         events: int = 0,
         block_warning: float = 0.25,
     ) -> None:
         check_name(name, "a system's name")
-        for what, value in (("ask_timeout", ask_timeout), ("grace", grace), ("block_warning", block_warning)):
+        for what, value in (
+            ("ask_timeout", ask_timeout),
+            ("start_timeout", start_timeout),
+            ("grace", grace),
+            ("block_warning", block_warning),
+        ):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0 or (what != "grace" and value == 0):
                 raise DefinitionError(f"ActorSystem({what}={value!r}): give seconds, more than 0")
         if grace == math.inf:
@@ -83,7 +91,15 @@ class ActorSystem:
         self.data_dir = None if data_dir is None else Path(data_dir)
         self.authority = Authority(permissions)
         self._kernel = Kernel(
-            name, self.authority, strict=strict, seed=seed, ask_timeout=ask_timeout, grace=grace, loopback=loopback, events=events
+            name,
+            self.authority,
+            strict=strict,
+            seed=seed,
+            ask_timeout=ask_timeout,
+            start_timeout=start_timeout,
+            grace=grace,
+            loopback=loopback,
+            events=events,
         )
         self.authority.guard = self._kernel.guard
         self._watchdog = Watchdog(self._kernel, block_warning) if block_warning != math.inf else None

@@ -58,6 +58,7 @@ class Options(TypedDict, total=False):
     strict: bool
     seed: int | None
     ask_timeout: float
+    start_timeout: float
     grace: float
     loopback: bool
     events: int
@@ -280,7 +281,8 @@ class Twin:
         """For an asker that stops relying on the loop."""
         return AskTimeout(
             f"{delivery.cell.path} did not answer {type(delivery.message).__qualname__} within {self.limit(delivery):g} s, and the loop of the system "
-            f"{self.name!r} does not react: something blocks it (the log of retinue.watchdog says what). The outcome is unknown"
+            f"{self.name!r} does not react: something blocks it (the log of retinue.watchdog says what). The outcome is unknown",
+            path=delivery.cell.path,
         )
 
     def stuck_error(self) -> SystemClosed:

@@ -11,12 +11,14 @@
     ├── MailboxFull
     ├── Unhandled (TypeError)
     ├── WireError (ValueError)
-    ├── AskTimeout (TimeoutError)
-    ├── ActorStopped
-    ├── AskCancelled
+    ├── Unanswered
+    │   ├── AskTimeout (TimeoutError)
+    │   ├── ActorStopped
+    │   └── AskCancelled
     ├── AskCycle
     ├── Reject
     ├── NameTaken (ValueError)
+    ├── StartTimeout (TimeoutError)
     ├── StreamClosed
     ├── SystemClosed
     ├── WrongEventLoop (RuntimeError)
@@ -61,8 +63,10 @@ from retinue.actors.runtime.errors import (
     AskTimeout,
     NameTaken,
     Reject,
+    StartTimeout,
     StreamClosed,
     SystemClosed,
+    Unanswered,
     WrongEventLoop,
     WrongThread,
 )
@@ -105,8 +109,10 @@ __all__ = [
     "Reject",
     "RetinueError",
     "ScriptEnded",
+    "StartTimeout",
     "StreamClosed",
     "SystemClosed",
+    "Unanswered",
     "Unhandled",
     "WeightsError",
     "WireError",
