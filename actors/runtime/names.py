@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.cell import DEAD, Cell
-from retinue.actors.runtime.errors import NameTaken
+from retinue.actors.runtime.errors import ActorStopped, NameTaken
 from retinue.actors.runtime.ref import Ref
 from retinue.security.errors import DefinitionError
 
@@ -50,14 +50,15 @@ class Names:
         self._of_cell: dict[Cell, set[str]] = {}
 
     def register(self, name: str, ref: Ref[Any]) -> None:
-        """Makes the actor known under a name. Raises NameTaken where another living actor has it."""
+        """Makes the actor known under a name. Raises NameTaken where another living actor has it, ActorStopped for one that has ended."""
         check_name(name)
         cell = cell_of(ref, self._kernel)
         if self._registered.get(name, cell) is not cell:
             raise NameTaken(f"{name!r} is registered for {self._registered[name].path}; unregister it first or choose another name")
-        if cell.state != DEAD:
-            self._registered[name] = cell
-            self._of_cell.setdefault(cell, set()).add(name)
+        if cell.state == DEAD:
+            raise ActorStopped(f"{cell.path} has stopped and is not registered as {name!r}; spawn another, and register that")
+        self._registered[name] = cell
+        self._of_cell.setdefault(cell, set()).add(name)
 
     def unregister(self, name: str) -> None:
         """Gives a name up; one that is not registered is no error."""
@@ -70,6 +71,8 @@ class Names:
 
     def get(self, name: str) -> Ref[Any] | None:
         """The living actor registered under the name, or with the path (`/user/…`), or None."""
+        if not isinstance(name, str):
+            raise DefinitionError(f"registry.get({name!r}): give a registered name or a path (/user/…), a str")
         cell = self._walk(name) if name.startswith("/") else self._registered.get(name)
         return cell.ref if cell is not None and cell.state != DEAD else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
@@ -114,7 +115,7 @@ def statistics_of(kernel: Kernel) -> SystemStatistics:
         sent=kernel.sent,
         handled=handled,
         dead_letters=kernel.letters.messages,
-        dead_letters_by_reason={str(reason): count for reason, count in kernel.letters.counts.items()},
+        dead_letters_by_reason=MappingProxyType({str(reason): count for reason, count in kernel.letters.counts.items()}),
         queued=queued,
         actors=actors,
         spawned=kernel.spawned,
