@@ -401,7 +401,7 @@ _PLAIN: Final = frozenset({bool, bytes, float, int, str, type(None)})
 
 def unwrap(value: Any) -> Any:
     """The value with the core's refs in place of a twin's: in a message's fields, and in lists, tuples, sets and dicts."""
-    kind = value.__class__
+    kind: Any = value.__class__
     if kind in _PLAIN:
         return value
     if isinstance(value, TwinRef):
