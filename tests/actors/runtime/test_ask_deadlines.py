@@ -194,7 +194,7 @@ async def test_a_resident_loop_may_ask_for_as_long_as_it_lives(loop_host: Host, 
 async def test_a_hook_may_ask_after_its_actor_has_lived_for_long(loop_host: Host, autojump_clock: MockClock) -> None:
     class Polite(rt.Actor):
         async def on_start(self) -> None:
-            await trio.sleep(100)
+            await trio.sleep(65)
             self.doubled = await target.ask(Waited(), timeout=60)
 
         @rt.handler
