@@ -106,6 +106,9 @@ def ready_class(cls: object) -> type[Actor]:
         raise DefinitionError("spawn takes a class derived from rt.Actor, not rt.Actor itself: it has no handlers")
     if inspect.isabstract(cls):
         raise DefinitionError(f"{cls.__qualname__} is abstract: it lacks {', '.join(sorted(getattr(cls, '__abstractmethods__', ())))}")
+    for base in cls.__mro__:
+        if base is not Actor and issubclass(base, Actor):
+            _check_constructor(base)  # a decorator may have made it since the class was defined
     return cls
 
 

@@ -120,7 +120,10 @@ def handler(
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             raise DefinitionError(f"@handler(raises=…) takes an exception class or a tuple of them, not {kind!r}")
-    options = Options(requires, bool(approval), kinds, bool(shield))
+    for name, value in (("approval", approval), ("shield", shield)):
+        if not isinstance(value, bool):
+            raise DefinitionError(f"@handler({name}={value!r}): write True or False")
+    options = Options(requires, approval, kinds, shield)
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isfunction(target):
