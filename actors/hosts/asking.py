@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from retinue.actors.runtime.asks import DONE, AskSlot
+from retinue.actors.runtime.asks import DONE, RUNNING, AskSlot
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.errors import ActorStopped, AskCycle, SystemClosed
@@ -37,7 +37,7 @@ class ThreadSlot(AskSlot):
         """Sends the request, unless that closes a ring or the turn is over (called through the portal)."""
         cell, kernel, suspension = self._first.cell, self.kernel, turn.suspension
         if self._host.due is not None or suspension is None or suspension.thread != self._host.ident:
-            return self._refuse(ActorStopped(f"{turn.cell.path} is being stopped and asks nobody any more"))
+            return self._refuse(ActorStopped(f"{turn.cell.path} is being stopped and asks nobody any more", path=cell.path, begun=False))
         try:
             check_cycle(turn, cell, suspension.task, f"the ask of {cell.path} for {type(self._first.message).__qualname__}")
         except AskCycle as error:
@@ -66,8 +66,9 @@ class ThreadSlot(AskSlot):
     def interrupt(self, text: str) -> None:
         """The asker's actor is to end: the request is withdrawn or cancelled, and the thread gets an ActorStopped."""
         if self.stage < DONE:
+            begun = self.stage == RUNNING
             self.give_up()
-            self.error = ActorStopped(text)
+            self.error = ActorStopped(text, path=self.delivery.cell.path, begun=begun)
             self.wake()
 
 

@@ -151,7 +151,8 @@ class ThreadHost:
         Cancelling it gives the thread up, or rather the wait for it: whoever cancels closes the host next. Raises ActorStopped where that has happened.
         """
         if self.muscle is None or self._job is not None:
-            raise ActorStopped(f"the thread of {self.cell.path} has not come back from what it did before, so this could not be run in it")
+            text = f"the thread of {self.cell.path} has not come back from what it did before, so this could not be run in it"
+            raise ActorStopped(text, path=self.cell.path, begun=False)
         if turn.suspension is not None:
             turn.suspension.thread = self.ident
             return await self._land(turn, function, arguments)

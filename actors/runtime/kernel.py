@@ -513,6 +513,10 @@ class Kernel(Scheduler):
         cell.state = IDLE
         return cell
 
+    def is_quiet(self) -> bool:
+        """Whether nothing is ready, no handler runs or is suspended, and no other thread has handed anything over."""
+        return not len(self.portal) and super().is_quiet()
+
     async def shut_down(self, grace: float) -> None:
         """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first.
 
@@ -520,6 +524,7 @@ class Kernel(Scheduler):
         """
         if self.user.state == DEAD:
             return
+        self.portal.flush()  # what was handed over before the stop is drained, too
         again, self.closing, self.plain = self.closing, True, False
         watch = self.watch(self.user)
         deadline = trio.current_time() + grace

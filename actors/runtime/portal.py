@@ -158,13 +158,19 @@ class Portal:
         self._armed = False  # first: a call that is appended from now on arms again
         if self._refused:
             self._count_refused()
-        for _ in range(BATCH):
-            if not self._calls:
-                return
+        for _ in range(min(BATCH, len(self._calls))):
             self._run_one()
-        if self._calls and not self._armed and self._token is not None:
+        if not self._calls:
+            self._kernel.notice_quiet()
+        elif not self._armed and self._token is not None:
             self._armed = True
             self._token.run_sync_soon(self._drain)
+
+    def flush(self) -> None:
+        """Runs all calls that wait at this moment, in the system's thread."""
+        self._count_refused()
+        for _ in range(len(self._calls)):
+            self._run_one()
 
     def _run_one(self) -> None:
         call = self._calls.popleft()

@@ -401,7 +401,7 @@ _PLAIN: Final = frozenset({bool, bytes, float, int, str, type(None)})
 
 def unwrap(value: Any) -> Any:
     """The value with the core's refs in place of a twin's: in a message's fields, and in lists, tuples, sets and dicts."""
-    kind: Any = value.__class__
+    kind = value.__class__
     if kind in _PLAIN:
         return value
     if isinstance(value, TwinRef):
@@ -414,7 +414,7 @@ def unwrap(value: Any) -> Any:
         return value if all(map(_same, pairs, value)) and all(map(_same, pairs.values(), value.values())) else pairs
     if isinstance(value, Message) and attrs.has(kind):
         changed: dict[str, Any] = {}
-        for field in kind.__attrs_attrs__:
+        for field in attrs.fields(kind):
             old = getattr(value, field.name)
             if old.__class__ not in _PLAIN and (new := unwrap(old)) is not old and field.init:
                 changed[field.alias] = new

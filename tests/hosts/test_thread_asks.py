@@ -386,4 +386,8 @@ async def test_a_stop_wakes_the_thread_that_waits_for_an_answer() -> None:
         assert conserved(counts)
     assert [type(error) for error in caught] == [rt.ActorStopped, rt.ActorStopped]
     assert "is being stopped" in str(caught[0])
+    assert [(error.path, error.begun) for error in caught if isinstance(error, rt.ActorStopped)] == [
+        (other.path, True),
+        (other.path, False),
+    ]
     assert counts.leaked_threads == 0

@@ -171,7 +171,7 @@ async def test_a_failed_message_is_not_kept_either() -> None:
 @pytest.mark.usefixtures("short_join")
 async def test_a_thread_that_does_not_come_back_is_left_behind_and_everybody_is_told(caplog: pytest.LogCaptureFixture) -> None:
     stuck = Stuck()
-    errors: list[BaseException] = []
+    errors: list[rt.ActorStopped] = []
 
     async def ask(ref: rt.Ref[Worker], message: Call) -> None:
         try:
@@ -203,6 +203,7 @@ async def test_a_thread_that_does_not_come_back_is_left_behind_and_everybody_is_
         assert not left.is_alive()
     handled, queued = sorted(errors, key=lambda error: "while it handled" not in str(error))
     assert "/user/worker was stopped while it handled Call; the outcome is unknown" in str(handled)
+    assert (handled.begun, queued.begun) == (True, False)
     assert "/user/worker has stopped and cannot answer Call" in str(queued)
 
 
@@ -331,6 +332,17 @@ async def test_a_cancelled_spawn_whose_constructor_comes_back_leaves_nothing() -
             nursery.cancel_scope.cancel()
         await until(lambda: not system.actors())
         assert system.statistics().leaked_threads == 0
+
+
+@pytest.mark.usefixtures("short_join")
+async def test_a_constructor_that_hangs_fails_the_spawn_at_the_limit_of_a_start() -> None:
+    stuck = Stuck()
+    async with rt.ActorSystem("ends", start_timeout=0.05) as system:
+        with pytest.raises(rt.StartTimeout, match=r"longer than 0\.05 s to start"):
+            await system.spawn(Worker, stuck)
+        assert (system.statistics().leaked_threads, system.statistics().actors) == (1, 0)
+        assert not stuck.gate.is_set()
+        await stuck.let_go()
 
 
 @pytest.mark.usefixtures("short_join")

@@ -42,9 +42,9 @@ def test_what_was_told_is_handled_before_the_block_is_left() -> None:
     ends: list[Any] = []
     with ActorSystem("script") as system:
         worker = system.spawn(Worker, None, ends)
-        for number in range(50):
+        for number in range(1000):
             worker.tell(Call(lambda actor, number=number: actor.ends.append(number)))
-    assert ends == list(range(50))
+    assert ends == list(range(1000))
     assert conserved(system.statistics())
 
 
