@@ -120,6 +120,22 @@ async def test_send_and_ask_wait_for_room_whatever_the_policy(host: Host, overfl
         assert conserved(system)
 
 
+@pytest.mark.parametrize("overflow", ["drop_oldest", "drop_newest"])
+async def test_nobody_is_dropped_for_a_tell_that_would_overtake_those_who_wait_for_room(host: Host, overflow: Any) -> None:
+    async with host.system() as system:
+        latch = Latch()
+        ref = await held(system, host, latch, rt.Mailbox.bounded(2, overflow=overflow))
+        ref.tell(Note(1))
+        ref.tell(Note(2))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ref.send, Note(3))
+            await trio.testing.wait_all_tasks_blocked()
+            assert not ref.tell(Note(4))
+            latch.open()
+        assert (await ref.ask(Notes()))[1:] == [1, 2, 3]
+        assert conserved(system)
+
+
 async def test_a_withdrawn_request_takes_no_room_in_a_mailbox_for_one(host: Host) -> None:
     async with host.system() as system:
         latch = Latch()

@@ -382,6 +382,22 @@ async def test_an_on_stop_that_hangs_is_cut_off(loop_host: Host, autojump_clock:
         assert "/user/hanging: on_stop(stopped) took longer" in caplog.text
 
 
+async def test_an_on_stop_has_its_time_also_when_the_stop_is_asked_for_again(loop_host: Host, autojump_clock: MockClock) -> None:
+    class Saving(Plain):
+        async def on_stop(self, reason: str) -> None:
+            await trio.sleep(3)
+            self.log.append("saved")
+
+    async with loop_host.system() as system:
+        log: list[Any] = []
+        ref = await system.spawn(Saving, log)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: ref.stop(grace=0))
+            await trio.sleep(1)
+            nursery.start_soon(lambda: ref.stop(grace=0))
+        assert log == ["saved"]
+
+
 async def test_the_reason_says_why(host: Host) -> None:
     async with host.system() as system:
         log: list[Any] = []

@@ -97,6 +97,23 @@ async def test_siblings_finish_their_message_in_progress_first(loop_host: Host) 
         assert latch.cancelled == 0
 
 
+async def test_a_sibling_that_is_stopped_before_its_restart_does_not_start_again(loop_host: Host) -> None:
+    async with loop_host.system() as system:
+        latch = Latch()
+        log: list[Any] = []
+        _, children = await family(system, log, "one_for_all", latch=latch)
+        children[0].tell(Hold(1))
+        await latch.until(entered=1)
+        children[1].tell(Break())
+        await trio.testing.wait_all_tasks_blocked()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(children[0].stop)
+            await trio.testing.wait_all_tasks_blocked()
+            latch.open()
+        assert "a starts" not in log
+        assert log[-1] == "a stops: stopped"
+
+
 async def test_siblings_keep_their_mail(loop_host: Host) -> None:
     async with loop_host.system() as system:
         log: list[Any] = []

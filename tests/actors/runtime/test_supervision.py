@@ -320,6 +320,28 @@ async def test_an_escalated_failure_is_the_parents_failure(loop_host: Host) -> N
         assert conserved(system)
 
 
+async def test_the_failure_of_a_child_that_is_being_stopped_is_no_failure_of_its_parent(loop_host: Host) -> None:
+    async with loop_host.system() as system:
+
+        class Falling(Plain):
+            @rt.handler
+            def double(self, message: Double) -> int:
+                self.ctx.stop()
+                raise Boom
+
+        def make() -> Any:
+            return Falling, {"supervision": rt.Supervision(on={Boom: "escalate"})}
+
+        parent = await system.spawn(Parent, make)
+        child = await parent.ask(Child())
+        await parent.ask(Note(1))
+        child.tell(Double(1))
+        await system.wait_quiet()
+        assert not child.alive
+        assert await parent.ask(Notes()) == [1]
+        assert [actor.failures for actor in system.actors()] == [0]
+
+
 async def test_the_parents_supervision_decides_on_what_its_child_escalates(loop_host: Host) -> None:
     async with loop_host.system() as system:
 
