@@ -147,7 +147,7 @@ class Player(rt.Actor):
                 await act(self.world, dice, self, message.depth)
         return message.number
 
-    @rt.handler(raises=Declared)
+    @rt.handler(requires="stress.quick", raises=Declared)
     def quick(self, message: Quick) -> int:
         with self.alone():
             dice = self.world.dice()
@@ -162,6 +162,11 @@ class Player(rt.Actor):
             for number in range(dice.randint(0, 5)):
                 yield number
                 await act(self.world, dice, self, message.depth + 1)
+
+    @rt.handler
+    def ended(self, _: rt.Terminated) -> None:
+        with self.alone():
+            act_now(self.world, self.world.dice(), self, None)
 
 
 class Shielded(Player):
@@ -199,7 +204,7 @@ class Plain(rt.Actor):
 
 
 def options_of_a_spawn(dice: random.Random) -> dict[str, Any]:
-    """A mailbox and a supervision."""
+    """A mailbox, a supervision, a grant."""
     capacity = dice.choice((1, 2, 3, 1024))
     mailbox = dice.choice(
         (
@@ -220,7 +225,7 @@ def options_of_a_spawn(dice: random.Random) -> dict[str, Any]:
         intensity=dice.choice(((1, 10), (5, 60))),
         strategy=dice.choice(("one_for_one", "one_for_one", "one_for_all", "rest_for_one")),
     )
-    return {"mailbox": mailbox, "supervision": supervision}
+    return {"mailbox": mailbox, "supervision": supervision, "grant": dice.choice((None, None, None, ["stress.**"], []))}
 
 
 # -- what may happen in an async handler, a background task, or outside ------------------------------------------------------------------------------
@@ -291,6 +296,15 @@ async def spawn(world: World, dice: random.Random, actor: Any, depth: int) -> No
         world.refs.append(await spawner.spawn(cls, world, **options_of_a_spawn(dice)))
 
 
+async def watch(world: World, dice: random.Random, actor: Any, depth: int) -> None:
+    ref = dice.choice(world.refs)
+    found = await world.system.watch(ref) if actor is None else actor.ctx.watch(ref)
+    if dice.random() < 0.5:
+        with trio.move_on_after(dice.choice((0, 0.1, 1))):
+            if (await found.wait()).ref != ref or ref.alive:
+                world.faults.append(f"{ref.path} was said to have ended")
+
+
 async def tell(world: World, dice: random.Random, actor: Any, depth: int) -> None:
     dice.choice(world.refs).tell(world.message(dice, depth + 1))
 
@@ -306,7 +320,7 @@ async def fail(world: World, dice: random.Random, actor: Any, depth: int) -> Non
 
 
 OUTSIDE: dict[Callable[..., Awaitable[None]], int] = {
-    ask: 10, ask_and_leave: 6, race: 3, send: 4, stream: 5, sleep: 5, stop: 2, spawn: 3, tell: 10, look: 5,
+    ask: 10, ask_and_leave: 6, race: 3, send: 4, stream: 5, sleep: 5, stop: 2, spawn: 3, watch: 3, tell: 10, look: 5,
 }  # fmt: skip
 INSIDE = {**OUTSIDE, sleep: 9, shielded_sleep: 1, fail: 4, stop: 1}
 
@@ -436,6 +450,7 @@ async def play(seed: int) -> list[str]:
     system = rt.ActorSystem(
         "stress",
         seed=seed if dice.random() < 0.5 else None,
+        loopback=dice.random() < 0.15,
         grace=dice.choice((0, 0.5, 5)),
         events=dice.choice((0, 0, 50)),
         block_warning=math.inf,
@@ -492,6 +507,29 @@ class Faults(logging.Handler):
             self.found.append(self.format(record))
 
 
+def played(seed: int) -> list[str]:
+    """Plays one schedule in a trio run and a virtual time of its own; one in which everybody waits for ever is given up."""
+    clock = trio.testing.MockClock(autojump_threshold=0)
+
+    def gave_up() -> float:
+        raise TimeoutError
+
+    async def lose_patience() -> None:
+        await trio.sleep(1_000_000)
+        clock.current_time = gave_up  # type: ignore[method-assign]  # a shielded stop that hangs cannot be cancelled: only so does the run end
+
+    async def main() -> list[str]:
+        trio.lowlevel.spawn_system_task(lose_patience)
+        return await play(seed)
+
+    try:
+        return trio.run(main, clock=clock)
+    except trio.TrioInternalError as error:
+        if not isinstance(error.__cause__, TimeoutError):
+            raise
+        return ["everybody waits for ever"]
+
+
 def broken_by(seeds: range) -> dict[int, list[str]]:
     """Plays the schedules of these seeds, each in a trio run and a virtual time of its own; returns what was broken, by seed."""
     broken: dict[int, list[str]] = {}
@@ -503,7 +541,7 @@ def broken_by(seeds: range) -> dict[int, list[str]]:
             logger.addHandler(handler)
             try:
                 getattr(trio._core._run, "_r", random.Random()).seed(seed)  # trio's own order of tasks, where it can be had
-                found = trio.run(play, seed, clock=trio.testing.MockClock(autojump_threshold=0))
+                found = played(seed)
             finally:
                 logger.removeHandler(handler)
             if found or handler.found:
