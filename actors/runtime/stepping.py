@@ -113,7 +113,8 @@ def odd_exit(error: BaseException) -> RuntimeError:
 def close_left_open(scope: trio.CancelScope) -> bool:
     """Takes off the cancel scopes that a handler entered and never left. Whether there were any: the next scope to end in this task would be corrupted by them."""
     task: Any = current_task()
-    status: Any = scope._cancel_status  # type: ignore[attr-defined]
+    ours: Any = scope
+    status = ours._cancel_status
     if task._cancel_status is status:
         return False
     task._activate_cancel_status(status)
