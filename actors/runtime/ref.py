@@ -485,7 +485,11 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
     kernel = cell.kernel
     began = perf_counter()
     scope = trio.CancelScope()
-    enclose(scope, base)
+    try:
+        enclose(scope, base)
+    except RuntimeError as error:  # it left a scope of its asker
+        coroutine.close()
+        _inline_failed(delivery, error)
     suspension = delivery.suspension = Suspension(current_task(), scope)
     timer = None
     deadline = deadline_of(delivery)

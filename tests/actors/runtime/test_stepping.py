@@ -457,3 +457,69 @@ async def test_a_loop_of_sends_can_be_cancelled(way: str) -> None:
             assert scope.cancelled_caught
         await system.wait_quiet()
         assert conserved(system)
+
+
+class Foreign:
+    """An awaitable of another framework."""
+
+    def __await__(self) -> Any:
+        yield "something that trio does not know"
+
+
+async def test_awaiting_what_belongs_to_another_framework_fails_that_message_alone(way: str) -> None:
+    async with made(way) as system:
+        ref = await system.spawn(Puppet)
+
+        async def script(_: Puppet) -> None:
+            await Foreign()
+
+        with pytest.raises(TypeError, match="framework"):
+            await ref.ask(Do(script))
+        assert await ref.ask(Call(lambda _: "fine")) == "fine"
+        assert conserved(system)
+
+
+async def test_a_handler_that_closes_a_scope_of_its_asker_fails_and_its_actor_goes_on() -> None:
+    async with make() as system:
+        ref = await system.spawn(Puppet)
+        scope = trio.CancelScope()
+        scope.__enter__()
+
+        async def script(_: Puppet) -> None:
+            scope.__exit__(None, None, None)
+            await trio.sleep(0.01)
+
+        with pytest.raises(RuntimeError, match="closed where they were opened"):
+            await ref.ask(Do(script))
+        assert await ref.ask(Call(lambda _: "fine"), timeout=5) == "fine"
+        assert conserved(system)
+
+
+async def test_an_actor_that_always_has_mail_does_not_starve_the_others(way: str) -> None:
+    async with made(way) as system:
+        ref, other = await system.spawn(Puppet), await system.spawn(Puppet)
+
+        def again(actor: Any) -> None:
+            actor.ctx.ref.tell(Call(again))
+
+        ref.tell(Call(again))
+        with trio.fail_after(5):
+            await trio.sleep(0.01)  # of real time: nothing is ever idle here
+            assert await other.ask(Call(lambda _: "my turn")) == "my turn"
+            await ref.stop()
+        assert conserved(system)
+
+
+@pytest.fixture
+async def running() -> Any:
+    """A system that a fixture holds, as people's tests will have it."""
+    async with make() as system:
+        yield system
+
+
+async def test_a_system_that_a_fixture_holds_is_the_tests_to_use(running: rt.ActorSystem) -> None:
+    ref = await running.spawn(Puppet)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ref.ask, Call(nothing))
+        nursery.start_soon(ref.ask, Do(state_of_itself))
+    assert running.statistics().handled == 2
