@@ -487,9 +487,9 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
     scope = trio.CancelScope()
     try:
         enclose(scope, base)
-    except RuntimeError as error:  # it left a scope of its asker
+    except RuntimeError as misnested:  # it left a scope of its asker
         coroutine.close()
-        _inline_failed(delivery, error)
+        _inline_failed(delivery, misnested)
     suspension = delivery.suspension = Suspension(current_task(), scope)
     timer = None
     deadline = deadline_of(delivery)
