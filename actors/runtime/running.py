@@ -8,9 +8,12 @@ import inspect
 import signal
 import threading
 from collections.abc import Awaitable, Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
+
+from retinue.actors.runtime.stepping import turn_frame
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.system import ActorSystem
@@ -38,7 +41,8 @@ def run(
     """Runs an async function on trio until it returns. Call it in a plain script.
 
     The first Ctrl-C cancels `main` and stops its systems in good order: their actors drain for their grace. The second one stops them at once. Either way
-    KeyboardInterrupt is raised at the end. No handler is ever interrupted in the middle by a KeyboardInterrupt.
+    KeyboardInterrupt is raised at the end. No handler is interrupted in the middle by a KeyboardInterrupt, with one exception: one that blocks the loop, so that
+    the first Ctrl-C could not even be noticed, by the second.
 
     Args:
         main: `async def main()`; or `async def main(system)`, which gets a running `ActorSystem` before the arguments.
@@ -65,14 +69,26 @@ def run(
         if threading.current_thread() is not threading.main_thread():
             return await body()
         interrupted = False
+        unnoticed = 0
         result: list[T] = []
         scope = trio.CancelScope()
 
         async def listen() -> None:
-            nonlocal interrupted
+            nonlocal interrupted, unnoticed
             with trio.open_signal_receiver(signal.SIGINT) as signals:
+                deliver: Any = signal.getsignal(signal.SIGINT)
+
+                def on_interrupt(number: int, frame: FrameType | None) -> None:
+                    nonlocal unnoticed
+                    unnoticed += 1
+                    deliver(number, frame)
+                    if unnoticed > 1 and turn_frame(frame) is not None:
+                        raise KeyboardInterrupt
+
+                signal.signal(signal.SIGINT, on_interrupt)
                 listening.set()
                 async for _ in signals:
+                    unnoticed = 0
                     for system in list(interrupts()):
                         system.interrupt(hard=interrupted)
                     interrupted = True

@@ -304,3 +304,34 @@ def test_a_keyboard_interrupt_that_a_handler_raises_itself_ends_the_system() -> 
     )
     assert "stopped system_closed" in lines, errors
     assert lines[-1] == "KeyboardInterrupt", errors
+
+
+def test_the_second_ctrl_c_ends_a_handler_that_blocks_the_loop() -> None:
+    code, lines, errors = interrupted(
+        """
+        class Runaway(rt.Actor):
+            @rt.handler
+            def go(self, message: Go) -> str:
+                say("working")
+                began, said = time.monotonic(), False
+                while True:
+                    if not said and time.monotonic() > began + 0.2:
+                        say("still working")
+                        said = True
+
+        class Orderly(rt.Actor):
+            async def on_stop(self, reason) -> None:
+                say("stopped", reason)
+
+        async def main():
+            async with rt.ActorSystem() as system:
+                await system.spawn(Orderly)
+                (await system.spawn(Runaway)).tell(Go())
+                await trio.sleep_forever()
+
+        rt.run(main)
+        """,
+        ["working", "still working"],
+    )
+    assert lines == ["working", "still working", "stopped system_closed"], errors
+    assert code != 0 and "KeyboardInterrupt" in errors
