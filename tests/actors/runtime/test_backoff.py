@@ -94,6 +94,16 @@ async def test_it_does_so_also_where_restarts_are_counted_over_a_longer_time(loo
         assert await seconds_to_restart(ref) == 0
 
 
+async def test_failures_a_few_seconds_apart_double_the_delay_also_where_restarts_are_counted_over_less(
+    loop_host: Host, autojump_clock: MockClock
+) -> None:
+    async with loop_host.system() as system:
+        ref = await system.spawn(loop_host.plain, supervision=rt.Supervision(backoff=(1, 30), intensity=(5, 0.5)))
+        for middle in (0, 1, 2, 4):
+            assert 0.8 * middle <= await seconds_to_restart(ref) <= 1.2 * middle
+            await trio.sleep(5)
+
+
 async def test_the_wait_for_a_restart_is_no_time_without_failure(loop_host: Host, autojump_clock: MockClock) -> None:
     """Else delays longer than a minute would never double."""
     async with loop_host.system() as system:

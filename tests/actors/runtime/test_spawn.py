@@ -146,6 +146,23 @@ async def test_who_got_the_ref_of_an_actor_that_did_not_start_learns_the_cause(l
         assert terminated.reason == "start_failed" and terminated.error is caught.value
 
 
+async def test_who_got_the_ref_of_an_actor_whose_constructor_failed_learns_the_cause_too(host: Host) -> None:
+    refs: list[rt.Ref[Any]] = []
+
+    class Leaky(host.plain):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            refs.append(self.ctx.ref)
+            raise Boom("the cause")
+
+    async with host.system() as system:
+        with pytest.raises(Boom) as caught:
+            await system.spawn(Leaky)
+        with pytest.raises(rt.ActorStopped, match="the cause") as later:
+            await refs[0].ask(Double(1))
+        assert later.value.__cause__ is caught.value
+
+
 async def test_wrong_arguments_are_a_type_error_at_the_spawn(host: Host) -> None:
     class Bare(rt.Actor, blocking=host.blocking):
         @rt.handler
@@ -480,6 +497,36 @@ async def test_a_childs_name_must_be_free_and_legal_too(loop_host: Host) -> None
         boss = await system.spawn(Boss)
         with pytest.raises(rt.DefinitionError):
             await boss.ask(Hire("not/legal"))
+
+
+async def test_a_start_that_hangs_does_not_keep_its_parent_from_stopping(loop_host: Host, autojump_clock: MockClock) -> None:
+    log: list[Any] = []
+
+    class Hanging(Plain):
+        async def on_start(self) -> None:
+            log.append("starting")
+            await trio.sleep_forever()
+
+    class Parent(Plain):
+        def on_start(self) -> None:
+            self.ctx.start_soon(self.hire)
+
+        async def hire(self) -> None:
+            try:
+                log.append(await self.ctx.spawn(Hanging))
+            except rt.ActorStopped:
+                log.append("was stopped")
+                raise
+
+    async with loop_host.system() as system:
+        parent = await system.spawn(Parent)
+        await trio.sleep(1)
+        began = trio.current_time()
+        await parent.stop(grace=2)
+        assert trio.current_time() - began == pytest.approx(2)
+        assert log == ["starting", "was stopped"]
+        assert system.statistics().actors == 0
+        assert conserved(system)
 
 
 async def test_a_spawn_ends_when_the_request_that_it_serves_is_cancelled(loop_host: Host) -> None:
