@@ -51,7 +51,7 @@ class Spec:
         notice: Its handler for `Terminated`, if it has one.
         supervision: What happens when it fails.
         mailbox: How its mail waits.
-        room: Messages that may wait beside the one in `Cell.head`.
+        room: Messages that may wait in `Cell.box`, beside the one in `Cell.head`; none where a queue holds the mail.
         special: Whether the mailbox is anything but first in, first out.
         hooked: Whether starting or stopping it may have to wait (hooks, a thread, a resident loop).
     """
@@ -66,8 +66,8 @@ class Spec:
         self.handlers = handlers
         self.supervision = supervision
         self.mailbox = mailbox
-        self.room = mailbox.capacity - 1
         self.special = mailbox.kind != "fifo"
+        self.room = 0 if self.special else mailbox.capacity - 1
         self.has_init = cls.__init__ is not Actor.__init__
         self.has_start = cls.on_start is not Actor.on_start
         self.has_stop = cls.on_stop is not Actor.on_stop
@@ -231,10 +231,11 @@ class Cell:
         queue = self.queue
         assert queue is not None
         alone = delivery.slot is not None
-        if len(queue) > self.room and self.extra is not None and self.extra.withdrawn:
+        capacity = self.spec.mailbox.capacity
+        if len(queue) >= capacity and self.extra is not None and self.extra.withdrawn:
             self.sweep()
         try:
-            if len(queue) > self.room and (alone or not queue.replaces(delivery.message)):
+            if len(queue) >= capacity and (alone or not queue.replaces(delivery.message)):
                 return FULL
             replaced = queue.push(delivery, delivery.message, alone=alone)
         except Exception as error:
@@ -341,7 +342,7 @@ class Cell:
         while waiters:
             delivery, room_slot = next(iter(waiters.items()))
             if self.queue is not None:
-                if len(self.queue) > self.room:
+                if len(self.queue) >= self.spec.mailbox.capacity:
                     return
                 try:
                     self.queue.push(delivery, delivery.message, alone=True)
