@@ -368,6 +368,33 @@ async def test_a_terminated_needs_no_key(loop_host: Host, make: Any) -> None:
         assert log == [*((ref, "stopped", None) for ref in refs), 1]
 
 
+async def test_mail_behind_several_terminated_still_comes_in_the_order_of_its_keys(loop_host: Host) -> None:
+    class Held(Watcher):
+        @rt.handler
+        async def hold(self, _: Hold) -> int:
+            assert self.latch is not None
+            await self.latch.wait()
+            return 0
+
+    async with loop_host.system() as system:
+        log: list[Any] = []
+        latch = Latch()
+        mailbox = rt.Mailbox.priority(lambda message: message.number if isinstance(message, Note) else 0, 6)
+        watcher = await system.spawn(Held, log, latch, mailbox=mailbox)
+        refs = [await system.spawn(loop_host.plain) for _ in range(3)]
+        for ref in refs:
+            await watcher.ask(Look(ref))
+        watcher.tell(Hold())
+        await latch.until(entered=1)
+        for ref in refs:
+            await ref.stop()
+        assert [bool(watcher.tell(Note(number))) for number in (5, 3, 1, 6, 2, 4, 7)] == [True] * 6 + [False]
+        latch.open()
+        await system.wait_quiet()
+        assert log == [*((ref, "stopped", None) for ref in refs), 1, 2, 3, 4, 5, 6]
+        assert conserved(system)
+
+
 async def test_a_strict_system_takes_a_watcher_for_nobody_can_send_it_a_terminated(loop_host: Host) -> None:
     class Strict(rt.Actor):
         @rt.handler(requires="core.other")
