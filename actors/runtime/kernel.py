@@ -14,7 +14,7 @@ import trio
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
 from retinue.actors.runtime.asks import StartSlot, stopped_error
-from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, Cell, Spec
+from retinue.actors.runtime.cell import DEAD, IDLE, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Roots, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.deadlines import Deadlines
@@ -49,8 +49,6 @@ DEFAULT_MAILBOX = Mailbox()
 ASK_TIMEOUT = 30.0
 START_TIMEOUT = 120.0
 STOP_GRACE = 5.0
-HARD_STOP = 1.0
-"""Seconds that cancelled handlers and hooks have to end at a second Ctrl-C, before their actors are given up."""
 
 
 class Guardian(Actor):
@@ -516,52 +514,6 @@ class Kernel(Scheduler):
     def is_quiet(self) -> bool:
         """Whether nothing is ready, no handler runs or is suspended, and no other thread has handed anything over."""
         return not len(self.portal) and super().is_quiet()
-
-    async def shut_down(self, grace: float) -> None:
-        """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first.
-
-        Asked for again, it waits for the same end, and cuts it short once its own grace is over.
-        """
-        if self.user.state == DEAD:
-            return
-        self.portal.flush()  # what was handed over before the stop is drained, too
-        again, self.closing, self.plain = self.closing, True, False
-        watch = self.watch(self.user)
-        deadline = trio.current_time() + grace
-        with trio.move_on_at(deadline):
-            if again:
-                await watch.wait()
-                return
-            await self.wait_quiet()
-        lifecycle.request_stop(self.user, StopReason.SYSTEM, None, max(0.0, deadline - trio.current_time()))
-        for cell in self.cells():
-            if cell.state == RUNNING and cell.turn is not None:
-                lifecycle.hurry(cell, deadline)
-        await watch.wait()
-
-    async def shut_down_hard(self) -> None:
-        """Ends what an orderly stop was still waiting for: what runs is cancelled, `on_stop` hooks included, and every ask is resolved."""
-        self.closing = True
-        self.plain = False
-        self.stop_grace = 0.0
-        lifecycle.request_stop(self.user, StopReason.SYSTEM, None, 0.0)  # the orderly stop may not have come so far
-        for cell in reversed(self.cells()):
-            if cell.turn is not None:
-                self.cancel_turn(cell.turn, force=True)
-        for scope in list(self.hook_scopes):
-            scope.cancel()
-        with trio.move_on_after(HARD_STOP):
-            await self.watch(self.user).wait()
-        self.abandon()
-
-    def abandon(self) -> None:
-        """The end without any waiting: every actor ends here and now, and every ask is resolved."""
-        self.closing, self.plain = True, False
-        for cell in reversed(self.cells()):
-            if cell.state != DEAD:
-                if cell.extra is not None and cell.extra.host is not None:
-                    cell.extra.host.abandon()
-                lifecycle.finish(cell, StopReason.SYSTEM)
 
     def cells(self) -> list[Cell]:
         """All cells that are alive, parents before children."""

@@ -22,6 +22,7 @@ from retinue.actors.runtime.kernel import ASK_TIMEOUT, START_TIMEOUT, STOP_GRACE
 from retinue.actors.runtime.names import Names, cell_of, check_name
 from retinue.actors.runtime.ref import Ref, check_timeout
 from retinue.actors.runtime.running import interrupts
+from retinue.actors.runtime.shutdown import abandon, shut_down, shut_down_hard
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of
 from retinue.actors.runtime.watch import Watch
 from retinue.actors.runtime.watchdog import Watchdog
@@ -157,7 +158,7 @@ class ActorSystem:
             if isinstance(error, trio.Cancelled):
                 raise
             kernel.crash(error.exceptions[0] if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1 else error)
-            kernel.abandon()
+            abandon(kernel)
         finally:
             kernel.nursery = None
             started.set()
@@ -202,9 +203,9 @@ class ActorSystem:
         with trio.CancelScope(shield=True):
             with trio.CancelScope() as hard:
                 self._hard = hard
-                await kernel.shut_down(kernel.grace if grace is None else grace)
+                await shut_down(kernel, kernel.grace if grace is None else grace)
             if kernel.user.state != DEAD:  # interrupted a second time
-                await kernel.shut_down_hard()
+                await shut_down_hard(kernel)
             kernel.portal.close()
             kernel.letters.flush()
             if self._watchdog is not None:

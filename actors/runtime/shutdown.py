@@ -1,0 +1,68 @@
+"""The end of a system: in good order, in a hurry, or without any waiting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from retinue.actors.runtime import lifecycle
+from retinue.actors.runtime.cell import DEAD, RUNNING
+from retinue.actors.runtime.watch import StopReason
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.kernel import Kernel
+
+__all__ = ["HARD_STOP", "abandon", "shut_down", "shut_down_hard"]
+
+HARD_STOP = 1.0
+"""Seconds that cancelled handlers and hooks have to end at a second Ctrl-C, before their actors are given up."""
+
+
+async def shut_down(kernel: Kernel, grace: float) -> None:
+    """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first.
+
+    Asked for again, it waits for the same end, and cuts it short once its own grace is over.
+    """
+    if kernel.user.state == DEAD:
+        return
+    kernel.portal.flush()  # what was handed over before the stop is drained, too
+    again, kernel.closing, kernel.plain = kernel.closing, True, False
+    watch = kernel.watch(kernel.user)
+    deadline = trio.current_time() + grace
+    with trio.move_on_at(deadline):
+        if again:
+            await watch.wait()
+            return
+        await kernel.wait_quiet()
+    lifecycle.request_stop(kernel.user, StopReason.SYSTEM, None, max(0.0, deadline - trio.current_time()))
+    for cell in kernel.cells():
+        if cell.state == RUNNING and cell.turn is not None:
+            lifecycle.hurry(cell, deadline)
+    await watch.wait()
+
+
+async def shut_down_hard(kernel: Kernel) -> None:
+    """Ends what an orderly stop was still waiting for: what runs is cancelled, `on_stop` hooks included, and every ask is resolved."""
+    kernel.closing = True
+    kernel.plain = False
+    kernel.stop_grace = 0.0
+    lifecycle.request_stop(kernel.user, StopReason.SYSTEM, None, 0.0)  # the orderly stop may not have come so far
+    for cell in reversed(kernel.cells()):
+        if cell.turn is not None:
+            kernel.cancel_turn(cell.turn, force=True)
+    for scope in list(kernel.hook_scopes):
+        scope.cancel()
+    with trio.move_on_after(HARD_STOP):
+        await kernel.watch(kernel.user).wait()
+    abandon(kernel)
+
+
+def abandon(kernel: Kernel) -> None:
+    """The end without any waiting: every actor ends here and now, and every ask is resolved."""
+    kernel.closing, kernel.plain = True, False
+    for cell in reversed(kernel.cells()):
+        if cell.state != DEAD:
+            if cell.extra is not None and cell.extra.host is not None:
+                cell.extra.host.abandon()
+            lifecycle.finish(cell, StopReason.SYSTEM)
