@@ -16,7 +16,7 @@ from retinue import _twin, aio, errors, sync
 from retinue.actors.hosts import thread
 from retinue.actors.llm.endpoint import Timeouts
 from retinue.actors.llm.messages import Complete
-from retinue.actors.runtime import kernel, lifecycle, scheduler, supervision
+from retinue.actors.runtime import kernel, lifecycle, scheduler, shutdown, supervision
 from retinue.actors.runtime.context import ActorContext
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
 from retinue.cli.group import COMMANDS, main
@@ -119,7 +119,7 @@ LIMITS = {
     "a stop: the message": kernel.STOP_GRACE,
     "the end of a system": kernel.STOP_GRACE,
     "a restart: what its children": lifecycle.START_GRACE,
-    "a second Ctrl-C": kernel.HARD_STOP,
+    "a second Ctrl-C": shutdown.HARD_STOP,
     "a blocking actor's thread": thread.JOIN_TIMEOUT,
     "a twin's loop": _twin.STUCK,
     "the delay of the second restart": rt.Supervision().backoff[0],

@@ -266,7 +266,7 @@ async def test_the_systems_exit_is_bounded_though_a_handler_never_returns(told: 
 
 @pytest.mark.parametrize("told", [True, False])
 async def test_a_hard_stop_waits_for_no_thread(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retinue.actors.runtime.kernel.HARD_STOP", 0.05)
+    monkeypatch.setattr("retinue.actors.runtime.shutdown.HARD_STOP", 0.05)
     stuck = Stuck()
     errors: list[BaseException] = []
     async with trio.open_nursery() as nursery:
