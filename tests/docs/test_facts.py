@@ -120,6 +120,7 @@ LIMITS = {
     "the end of a system": kernel.STOP_GRACE,
     "a restart: what its children": lifecycle.START_GRACE,
     "a second Ctrl-C": shutdown.HARD_STOP,
+    "constructor and": kernel.START_TIMEOUT,
     "a blocking actor's thread": thread.JOIN_TIMEOUT,
     "a twin's loop": _twin.STUCK,
     "the delay of the second restart": rt.Supervision().backoff[0],
