@@ -7,9 +7,11 @@ actor, "loopback" the loop with every message and answer encoded, "seeded" the l
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable
 from typing import Any
 
 import attrs
+import trio
 
 import retinue as rt
 from core_actors import Holder, Hooked, Plain, ThreadHolder, ThreadHooked, ThreadPlain
@@ -64,3 +66,10 @@ def conserved(system: rt.ActorSystem) -> bool:
 def reasons(system: rt.ActorSystem) -> dict[str, int]:
     """The dead letters so far by reason, without those that never happened."""
     return {str(reason): count for reason, count in system.dead_letters.counts.items() if count}
+
+
+async def seconds(working: Awaitable[object]) -> float:
+    """How long it took, by the test's clock."""
+    began = trio.current_time()
+    await working
+    return trio.current_time() - began
