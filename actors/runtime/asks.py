@@ -181,6 +181,8 @@ class AskSlot:
             behind = f"behind {max(cell.waiting() - 1, 0)} other messages"
             if self.detached:
                 return f"still waits {behind} and will be handled all the same, for it is detached. The outcome is unknown"
+            if cell.actor is None and cell.extra is not None and cell.extra.incarnation:
+                behind += ", while its actor waits to be restarted after a failure"
             return f"still waited {behind} and was withdrawn. It was not carried out"
         if delivery.thread:
             state = "goes on in its actor's thread, which cannot be cancelled"
@@ -213,6 +215,13 @@ class AskSlot:
             cell.extras().waiters.pop(delivery, None)
         else:
             cell.withdrew()
+
+    def turn_away(self, error: BaseException) -> None:
+        """The request will not be taken up: it is withdrawn for its asker, who is told why."""
+        if self.stage < DONE:
+            self.give_up()
+            self.error = error
+            self.wake()
 
     async def wait(self) -> Any:
         """Suspends the calling task until the answer is there, and returns or raises it."""

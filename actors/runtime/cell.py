@@ -91,14 +91,16 @@ class Extra:
         cause: The error that the actor ended with. (An error that it survived would hold the old instance, by its traceback.)
         reason: Why the actor has stopped, where it was anything but a plain stop.
         host: The thread of a blocking actor.
+        incarnation: How often the actor's instance was replaced.
         notices: How many messages at the front of the mailbox are notices of the runtime's.
         stop_by: When a stop cuts off what the actor is busy with.
         limit: The deadline that does so.
         ending: The last `on_stop` runs.
+        restarting: The actor waits for its children to end, to be restarted.
     """
 
     __slots__ = (
-        "cause", "deferred", "delay", "ending", "failures", "history", "host", "limit", "notices", "reason", "restarts", "stash", "stop_by", "tasks",
+        "cause", "deferred", "delay", "ending", "failures", "history", "host", "incarnation", "limit", "notices", "reason", "restarting", "restarts", "stash", "stop_by", "tasks",
         "waiters", "watchers", "withdrawn",
     )  # fmt: skip
 
@@ -117,9 +119,11 @@ class Extra:
         self.reason: StopReason | None = None
         self.host: Any = None
         self.notices = 0
+        self.incarnation = 0
         self.stop_by = math.inf
         self.limit: Entry | None = None
         self.ending = False
+        self.restarting = False
 
 
 class Cell:
@@ -417,6 +421,19 @@ class Cell:
             self.push_front(delivery)
         extra.notices = before + 1
 
+    def drop_notices(self) -> list[Delivery]:
+        """Takes out the notices that wait: the incarnation that they are for has ended."""
+        notice = self.spec.notice
+        mail = ([self.head] if self.head is not None else []) + list(self.box or ())
+        dropped = [d for d in mail if notice is not None and d.handler is notice]
+        if dropped:
+            kept = [d for d in mail if d.handler is not notice]
+            self.head = kept[0] if kept else None
+            self.box = deque(kept[1:])
+        if self.extra is not None:
+            self.extra.notices = 0
+        return dropped
+
     def drop_box(self) -> None:
         """Gives an empty deque back: an idle cell should not hold one."""
         box = self.box
@@ -437,6 +454,17 @@ class Cell:
         if self.state in (IDLE, WAITING):
             self.state = READY
             self.kernel.push(self)
+
+    def mail(self) -> list[Delivery]:
+        """Everything that waits, those included that wait for room."""
+        mail = [] if self.head is None else [self.head]
+        mail.extend(self.box or ())
+        if self.queue is not None:
+            mail.extend(self.queue.items())
+        if self.extra is not None:
+            mail.extend(self.extra.stash)
+            mail.extend(self.extra.waiters)
+        return mail
 
     def clear_mail(self) -> list[Delivery]:
         """Takes out everything that waits, in order."""

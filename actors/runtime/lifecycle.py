@@ -19,7 +19,7 @@ from retinue.actors.runtime.supervision import next_delay
 from retinue.actors.runtime.watch import StopReason, terminated_of
 from retinue.security.errors import DefinitionError
 
-__all__ = ["FAILED", "build", "fail", "fail_task", "finish", "hurry", "request_stop", "restart", "start", "stop_itself"]
+__all__ = ["FAILED", "build", "check_restarting", "fail", "fail_task", "finish", "hurry", "request_stop", "restart", "start", "stop_itself"]
 
 _log = logging.getLogger("retinue.runtime")
 
@@ -198,7 +198,9 @@ def _schedule_restart(cell: Cell, error: BaseException) -> None:
     delay = next_delay(cell, cell.kernel.dice)
     if delay is None:
         most, window = cell.spec.supervision.intensity
-        _log.error("%s failed more than %d times in %g s: escalating", cell.path, most, window)
+        then = "it is stopped" if cell.parent is None or cell.parent.parent is None else "escalating to its parent"
+        _log.error("%s failed more than %d times in %g s: %s", cell.path, most, window, then, exc_info=error)
+        cell.kernel.event(cell, "gave up", type(error).__name__)
         _escalate(cell, error)
         return
     cell.signal(restart, delay)
@@ -231,7 +233,16 @@ async def restart(cell: Cell, delay: float) -> None:
     if cell.closed or cell.state == DEAD:
         return
     extra = cell.extras()
+    extra.restarting = True
+    extra.incarnation += 1  # the watches of the old instance end with it
+    for notice in cell.drop_notices():
+        cell.kernel.refuse(notice, "stopped")
+    if cell.children:
+        for delivery in cell.mail():
+            if delivery.slot is not None and delivery.asker is not None and _below(delivery.asker.cell, cell):
+                delivery.slot.turn_away(_restarting_error(delivery.asker.cell, cell, delivery.message))
     await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
+    extra.restarting = False
     if cell.actor is not None:
         await _run_on_stop(cell, StopReason.RESTART, START_GRACE)
     await _close_host(cell)
@@ -244,6 +255,25 @@ async def restart(cell: Cell, delay: float) -> None:
         cell.kernel.deadlines.add(trio.current_time() + delay, lambda: cell.signal(revive))
     else:
         await revive(cell)
+
+
+def check_restarting(asker: Cell, target: Cell, message: Any) -> None:
+    """Raises ActorStopped where the target waits for the asker to end, so that its new incarnation cannot answer before: a ring of another kind."""
+    if target.extra is not None and target.extra.restarting and _below(asker, target):
+        raise _restarting_error(asker, target, message)
+
+
+def _restarting_error(asker: Cell, target: Cell, message: Any) -> ActorStopped:
+    return ActorStopped(
+        f"{target.path} is being restarted, and waits for its child {asker.path} to end: it cannot answer {type(message).__qualname__} before that"
+    )
+
+
+def _below(cell: Cell, ancestor: Cell) -> bool:
+    above = cell.parent
+    while above is not None and above is not ancestor:
+        above = above.parent
+    return above is ancestor
 
 
 async def revive(cell: Cell) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overlo
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled, current_task, enable_ki_protection
 
-from retinue.actors.runtime import outcomes
+from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, DetachedSlot, RoomSlot, deadline_of
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
@@ -75,7 +75,9 @@ class Ref(Generic[A_co]):
     __immutable__ = True
 
     def __init__(self, *_: object) -> None:
-        raise DefinitionError("a Ref is made by spawn, and found with ctx.system.registry or system.registry, never built by hand")
+        raise DefinitionError(
+            "a Ref is made by spawn, and found with system.registry.get(path) or self.ctx.system.find(path), never built by hand"
+        )
 
     @property
     def path(self) -> str:
@@ -406,6 +408,7 @@ async def _post_and_wait(cell: Cell, kernel: Kernel, delivery: Delivery, slot: A
     label = type(delivery.message).__qualname__
     if asker is not None:
         check_cycle(asker, cell, current_task(), f"the ask of {cell.path} for {label}")
+        lifecycle.check_restarting(asker.cell, cell, delivery.message)
     receipt = kernel.take_in(cell, delivery)
     if receipt is not ACCEPTED:
         if receipt.reason not in ("mailbox_full", "dropped_newest"):
@@ -440,6 +443,7 @@ async def _wait_for_room(delivery: Delivery, limit: float) -> Receipt:
     if in_turn:
         try:
             check_cycle(turn, cell, current_task(), f"the send of {type(delivery.message).__qualname__} to the full mailbox of {cell.path}")
+            lifecycle.check_restarting(turn.cell, cell, delivery.message)
         except BaseException:
             cell.kernel.sent -= 1  # what raises at the send site was never sent
             raise
