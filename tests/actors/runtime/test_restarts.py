@@ -342,3 +342,50 @@ async def test_a_system_stops_although_a_restart_hangs(loop_host: Host, autojump
             await trio.sleep(1)
     assert not ref.alive
     assert conserved(system)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_a_child_that_asks_its_restarting_parent_is_told_at_once(loop_host: Host, autojump_clock: MockClock, when: str) -> None:
+    """The parent waits for its children to end: an answer could only come after the asker's end."""
+    log: list[str] = []
+
+    class Child(Plain):
+        @rt.handler
+        async def hold(self, message: Hold) -> int:
+            if when == "meanwhile":
+                await trio.sleep(1)
+            try:
+                await self.ctx.parent.ask(Double(1))  # type: ignore[union-attr]
+            except rt.ActorStopped as error:
+                log.append(str(error))
+            return 0
+
+    class Parent(Plain):
+        async def on_start(self) -> None:
+            await self.ctx.spawn(Child, name="child")
+
+        @rt.handler
+        async def hold(self, message: Hold) -> int:
+            assert self.latch is not None
+            await self.latch.wait()
+            raise Boom
+
+    async with loop_host.system() as system:
+        latch = Latch()
+        parent = await system.spawn(Parent, None, latch, name="parent")
+        child = system.registry.get("/user/parent/child")
+        assert child is not None
+        parent.tell(Hold())
+        await latch.until(entered=1)
+        child.tell(Hold())
+        if when == "before":
+            await trio.testing.wait_all_tasks_blocked()
+        else:
+            await trio.sleep(0.5)
+        began = trio.current_time()
+        latch.open()
+        assert await parent.ask(Double(2)) == 4
+        assert trio.current_time() - began <= 0.5
+        assert len(log) == 1
+        assert "/user/parent is being restarted, and waits for its child /user/parent/child to end" in log[0]
+        assert conserved(system)
