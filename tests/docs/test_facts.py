@@ -12,10 +12,10 @@ import pytest
 
 import retinue as rt
 from housekeeping import ROOT
-from retinue import _twin, aio, errors, sync
+from retinue import _twin, aio, errors, llm, sync
 from retinue.actors.hosts import thread
 from retinue.actors.llm.endpoint import Timeouts
-from retinue.actors.llm.messages import Complete
+from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.runtime import kernel, lifecycle, scheduler, shutdown, supervision
 from retinue.actors.runtime.context import ActorContext
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
@@ -57,9 +57,17 @@ def test_every_error_is_on_the_page_about_asking(name: str) -> None:
     assert re.search(rf"`(rt\.)?{name}`", TEXT["asking.md"])
 
 
+@pytest.mark.parametrize("name", llm.__all__)
+def test_every_name_of_the_models_is_on_their_page(name: str) -> None:
+    assert re.search(rf"\b{name}\b", TEXT["models.md"])
+
+
 @pytest.mark.parametrize(
     ("page", "thing"),
     [
+        ("models.md", Complete),
+        ("models.md", Completion),
+        ("models.md", Timeouts),
         ("actors.md", ActorContext),
         ("twins.md", sync.ActorSystem),
         ("twins.md", aio.ActorSystem),
