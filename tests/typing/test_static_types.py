@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -13,24 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import retinue
-
 CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
-ROOMS = ("actors", "capabilities", "mailbox", "security")
-
-
-@pytest.fixture(scope="module")
-def search_path(tmp_path_factory) -> str:
-    """Where checkers find the package: a copy in one piece of an editable install, which they cannot follow; nothing for a wheel's."""
-    (package,) = map(Path, retinue.__path__)
-    if (package / "mailbox").is_dir():
-        return ""
-    folder = tmp_path_factory.mktemp("installed")
-    shutil.copytree(package, folder / "retinue")
-    for room in ROOMS:
-        (source,) = importlib.import_module(f"retinue.{room}").__path__
-        shutil.copytree(source, folder / "retinue" / room)
-    return str(folder)
 
 
 def marked(case: Path) -> set[int]:
