@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from retinue.actors.llm.weights import SMOLLM2, models_folder
 from retinue.cli import checkup, main
 
 KEY = "sk-a-key-that-must-not-be-shown"
@@ -100,8 +101,23 @@ def test_the_model_that_is_used_without_live_is_named(monkeypatch: pytest.Monkey
 
 def test_weights_that_are_missing_are_said_to_be_fetched_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retinue.actors.llm.choose.is_local_installed", lambda: True)
-    monkeypatch.setattr("retinue.actors.llm.choose.find_weights", lambda *_: None)
-    assert "retinue models pull smollm2" in texts({})["without --live"]
+    monkeypatch.setattr("retinue.actors.llm.weights.find_weights", lambda *_: None)
+    assert texts({})["weights smollm2"].endswith("retinue models pull smollm2")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_weights_are_looked_for_where_the_other_commands_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed: bool) -> None:
+    monkeypatch.setattr("retinue.actors.llm.choose.is_local_installed", lambda: installed)
+    monkeypatch.setattr("retinue.actors.llm.weights._installed", lambda _: [])
+    folder = models_folder(tmp_path)
+    assert f"weights smollm2: not in {folder}" in doctor("--data-dir", str(tmp_path)).output
+    assert f"retinue models pull smollm2 --data-dir {tmp_path}" in doctor("--data-dir", str(tmp_path)).output
+    folder.mkdir()
+    with (folder / SMOLLM2.file).open("wb") as file:
+        file.truncate(SMOLLM2.size)
+    assert f"weights smollm2: {folder / SMOLLM2.file}\n" in doctor("--data-dir", str(tmp_path)).output
+    listed = CliRunner().invoke(main, ["models", "list", "--data-dir", str(tmp_path)])
+    assert str(folder / SMOLLM2.file) in listed.output
 
 
 def test_a_missing_dependency_is_marked_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +128,16 @@ def test_a_missing_dependency_is_marked_with_the_way_to_get_it(monkeypatch: pyte
     assert not optional.broken
     assert optional.what == "not-this-either [more]"
     assert "retinue[more]" in optional.text
+
+
+def test_development_tools_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["trio>=0.27", "click>=8; extra == 'test'", "no-such-tool>=1; extra == 'dev'", "another-one>=1; extra == 'bench'"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
+    _, tools = checkup.dependencies()
+    assert not tools.broken
+    assert tools.what == "development tools"
+    version = importlib.metadata.version("click")
+    assert tools.text == f"click {version}; not installed (optional): another-one [bench], no-such-tool [dev]"
 
 
 def test_every_needed_dependency_of_the_project_is_looked_at() -> None:
@@ -127,7 +153,7 @@ def test_the_tokenizer_is_kept_from_downloading(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(tiktoken.registry, "ENCODINGS", {})
     before = tiktoken.load.read_file
     findings = list(checkup.tokenizer())
-    assert [finding.text for finding in findings] == ["no vocabulary installed; tokens are estimated"] * 2
+    assert [finding.text for finding in findings] == ["no vocabulary on this machine; nothing in this version needs one"] * 2
     assert tiktoken.load.read_file is before
     assert list(tmp_path.iterdir()) == []
 
@@ -180,7 +206,7 @@ def test_handlers_open_to_all_are_listed(tmp_path: Path, monkeypatch: pytest.Mon
     assert "json defines no actor" in result.output
 
 
-def test_a_module_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_a_module_that_is_not_there_is_a_wrong_command_line(tmp_path: Path) -> None:
     result = doctor("--data-dir", str(tmp_path), "--module", "no_such_module")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.output.splitlines()[-1].startswith("Error: no module named 'no_such_module'")

@@ -59,6 +59,14 @@ async def fails(system):
     raise LookupError("the function's own error")
 
 
+async def second(word, system="no system"):
+    print(word, system)
+
+
+def items():
+    yield 1
+
+
 class Box:
     @staticmethod
     def inside():
@@ -96,6 +104,7 @@ def run(*arguments: str) -> Result:
         (["play:with_system", "7"], "49"),
         (["play:annotated"], "ActorSystem main"),
         (["play:blocking", "8"], "64"),
+        (["play:second", "one"], "one no system"),
         (["play:Box.inside"], "inside"),
     ],
 )
@@ -119,17 +128,22 @@ def test_the_function_is_run(arguments: list[str], output: str) -> None:
         (["no_such_package.module:f"], "no module named 'no_such_package'"),
         (["./play.py:plain"], "is not a module's name"),
         (["play:number"], "is int, which cannot be called"),
+        (["play:Box"], "play:Box is a class, and making an instance would do nothing: name a function that makes and uses it"),
+        (["play:Calculator"], "name `async def main(system)` that spawns it: await system.spawn(Calculator)"),
+        (["play:Square"], "is a class"),
+        (["play:items"], "is a generator, and calling it would do nothing"),
         (["play:no_words", "one"], "cannot be called with 1 arguments: too many positional arguments"),
         (["play:with_system"], "cannot be called with 0 arguments: missing a required argument: 'number'"),
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_a_bad_spec_ends_with_one_line_and_exit_code_1(arguments: list[str], says: str) -> None:
+def test_a_bad_spec_or_wrong_arguments_end_like_any_wrong_command_line(arguments: list[str], says: str) -> None:
     result = run(*arguments)
-    assert result.exit_code == 1
-    assert says in result.output
-    assert result.output.startswith("Error: ")
-    assert len(result.output.splitlines()) == 1
+    assert result.exit_code == 2
+    usage, *_, last = result.output.splitlines()
+    assert usage.startswith("Usage: ")
+    assert last.startswith("Error: ")
+    assert says in last
 
 
 @pytest.mark.usefixtures("folder")

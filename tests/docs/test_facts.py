@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import click
 import pytest
+from click.testing import CliRunner
 
 import retinue as rt
 from housekeeping import ROOT
@@ -105,6 +106,11 @@ def test_every_option_of_a_command_is_on_its_page(command: str) -> None:
     options = [option for part in [found, *filter(None, group)] for parameter in part.params for option in parameter.opts]
     assert [option for option in options if option.startswith("--") and option not in section] == []
     assert [part.name for part in group if part is not None and f"{command} {part.name}" not in section] == []
+
+
+def test_the_page_shows_what_version_prints() -> None:
+    printed = CliRunner().invoke(main, ["version"]).output.strip()
+    assert re.search(re.escape(re.sub(r"Python [\d.]+\w*", "Python @", printed)).replace("@", r"[\d.]+"), TEXT["cli.md"])
 
 
 def rows(page: str) -> dict[str, list[str]]:

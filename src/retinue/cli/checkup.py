@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +27,9 @@ __all__ = [
     "tokenizer",
     "without_credentials",
 ]
+
+_DEVELOPMENT = ("bench", "dev", "test")
+"""The extras that only those need who work on Retinue, or test with it."""
 
 # name, the rest of the version specifier, and the extra that asks for it: `rich>=13.9; extra == "demo"`
 _REQUIREMENT = re.compile(
@@ -56,20 +60,34 @@ def interpreter() -> Iterator[Finding]:
 
 
 def dependencies() -> Iterator[Finding]:
-    """Name each dependency's installed version, the needed ones first, then those of the extras."""
+    """Name each dependency's installed version: the needed ones, then those of the extras; development tools in one line."""
     found = [match for text in importlib.metadata.requires("retinue") or () if (match := _REQUIREMENT.match(text))]
+    tools: dict[str, set[str]] = {}  # what is there of them, and under "" the extras of which something is not
     for match in sorted(found, key=lambda match: (match["extra"] or "", match["name"].lower())):
         name, versions, extra = match["name"], match["versions"], match["extra"]
         if name == "retinue":  # an extra that includes another one
             continue
+        version = _version(name)
         label = f"{name} [{extra}]" if extra else name
-        try:
-            yield Finding(label, importlib.metadata.version(name))
-        except importlib.metadata.PackageNotFoundError:
-            if extra:
-                yield Finding(label, f"not installed (optional: pip install 'retinue[{extra}]')")
-            else:
-                yield Finding(label, f"missing; needed: pip install '{name}{versions}'", broken=True)
+        if extra in _DEVELOPMENT:
+            tools.setdefault(f"{name} {version}" if version else "", set()).add(f"{name} [{extra}]")
+        elif version:
+            yield Finding(label, version)
+        elif extra:
+            yield Finding(label, f"not installed (optional: pip install 'retinue[{extra}]')")
+        else:
+            yield Finding(label, f"missing; needed: pip install '{name}{versions}'", broken=True)
+    if tools:
+        missing = ", ".join(sorted(tools.pop("", ())))
+        there = ", ".join(tools) or "none"
+        yield Finding("development tools", f"{there}{f'; not installed (optional): {missing}' if missing else ''}")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def without_credentials(url: str) -> str:
@@ -97,16 +115,26 @@ def endpoint(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("with --live", f"not possible: {error}")
 
 
-def embedded_model(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Say which model is used without `--live`, and whether its weights are on this machine."""
+def embedded_model(environ: Mapping[str, str], data_dir: Path | None = None) -> Iterator[Finding]:
+    """Say which model is used without `--live`, and whether the weights are on this machine: in `data_dir` as the other commands look there."""
     from retinue.actors.llm.choose import from_env
+    from retinue.actors.llm.errors import WeightsError
+    from retinue.actors.llm.weights import KNOWN, find_weights, models_folder
 
-    choice = from_env(live=False, environ=environ)
-    if choice.kind == "local":
-        weights = str(choice.weights) if choice.weights else "not here yet, fetched on first use or by: retinue models pull smollm2"
-        yield Finding("without --live", f"{choice} (weights: {weights})")
-    else:
-        yield Finding("without --live", str(choice))
+    try:
+        folder = models_folder(data_dir, environ=environ)
+        yield Finding("without --live", str(from_env(live=False, environ=environ, data_dir=data_dir)))
+    except WeightsError as error:
+        yield Finding("without --live", f"not possible: {error}")
+        return
+    for name, weights in KNOWN.items():
+        path = find_weights(weights, folder)
+        option = f" --data-dir {shlex.quote(str(data_dir))}" if data_dir else ""
+        missing = f"not in {folder}; fetched by `retinue demo` on first use, or by: retinue models pull {name}{option}"
+        yield Finding(f"weights {name}", str(path) if path else missing)
+
+
+_NO_VOCABULARY = "no vocabulary on this machine; nothing in this version needs one"
 
 
 class _WouldDownloadError(Exception):
@@ -128,7 +156,7 @@ def tokenizer() -> Iterator[Finding]:
             try:
                 tiktoken.get_encoding(name)
             except _WouldDownloadError:
-                yield Finding(f"tokenizer {name}", "no vocabulary installed; tokens are estimated")
+                yield Finding(f"tokenizer {name}", _NO_VOCABULARY)
             else:
                 yield Finding(f"tokenizer {name}", "found")
     finally:

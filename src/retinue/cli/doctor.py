@@ -10,7 +10,11 @@ __all__ = ["doctor"]
 
 
 @click.command()
-@click.option("--data-dir", type=click.Path(path_type=Path), help="The data folder to look at, in the place of the platform's own.")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    help="The data folder to look at, and to look for weights in, as demo and models do; default: the platform's own.",
+)
 @click.option(
     "--module", "modules", multiple=True, metavar="MODULE", help="List this module's handlers that are open to all. May be repeated."
 )
@@ -18,8 +22,9 @@ def doctor(data_dir: Path | None, modules: tuple[str, ...]) -> None:
     """Show what is installed, and what would be used.
 
     Versions of Retinue's dependencies and extras; the endpoint and the model that --live would use (of the key only whether it is set),
-    and the model that is used without; whether the tokenizer's data is installed; the data folder; and with --module the handlers that need no permission. Opens no
-    connection and writes nothing. Ends with exit code 1 where something needed is missing or cannot be used.
+    the model that is used without, and whether its weights are on this machine; whether the tokenizer's data is; the data folder; and with
+    --module the handlers that need no permission. Opens no connection and writes nothing. Ends with exit code 1 where something needed is
+    missing or cannot be used.
     """
     import os
     from itertools import chain
@@ -32,7 +37,7 @@ def doctor(data_dir: Path | None, modules: tuple[str, ...]) -> None:
         checkup.interpreter(),
         checkup.dependencies(),
         checkup.endpoint(os.environ),
-        checkup.embedded_model(os.environ),
+        checkup.embedded_model(os.environ, data_dir),
         checkup.tokenizer(),
         checkup.data_folder(folder.absolute()),
         *(checkup.open_handlers(import_target(name)) for name in modules),

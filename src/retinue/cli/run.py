@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, cast
 
 import click
@@ -23,8 +22,8 @@ def run(spec: str, arguments: tuple[str, ...]) -> None:
 
     MODULE is found in the current folder or among the installed packages. FUNCTION may be plain or async. Where its first parameter is
     called `system` or annotated as ActorSystem, it is given one that has just started and is stopped when the function returns (a plain
-    function gets the blocking twin of retinue.sync). ARGUMENTS are handed to it as strings. Ctrl-C stops the system in good order, a second one at once; the
-    exit code is 130 then.
+    function gets the blocking twin of retinue.sync). ARGUMENTS are handed to it as strings. Ctrl-C stops the system in good order, a second
+    one at once; the exit code is 130 then. A class is refused: calling it would run nothing.
     """
     from retinue.cli.targets import find_function
 
@@ -56,7 +55,10 @@ def _run_async(function: Callable[..., Awaitable[object]], arguments: tuple[str,
         async with rt.ActorSystem() as system:
             await function(system, *arguments)
 
-    rt.run(with_system if wants_system else partial(function, *arguments))
+    async def without_system() -> None:  # not a partial: `rt.run` would look at the parameters that are left
+        await function(*arguments)
+
+    rt.run(with_system if wants_system else without_system)
 
 
 def _parameters(function: Callable[..., object]) -> inspect.Signature | None:
@@ -85,4 +87,4 @@ def _check_arguments(function: Callable[..., object], spec: str, arguments: tupl
     try:
         signature.bind(*given)
     except TypeError as error:
-        raise click.ClickException(f"{spec}{signature} cannot be called with {len(arguments)} arguments: {error}") from None
+        raise click.UsageError(f"{spec}{signature} cannot be called with {len(arguments)} arguments: {error}") from None
