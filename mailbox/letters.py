@@ -36,6 +36,8 @@ Reason = Literal[
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
+_ASKERS: frozenset[Reason] = frozenset({"withdrawn", "expired"})
+
 _logger = logging.getLogger("retinue.deadletters")
 
 
@@ -177,6 +179,9 @@ class DeadLetters:
                     if len(queue) == queue.maxlen:
                         subscription.lagged += 1
                     queue.append(entry)
+                if reason in _ASKERS:  # the asker gave up and knows it: no line unless somebody debugs
+                    _logger.debug("dead letter: %s to %s from %s: %s", _type_name(message), target, sender or "outside", reason)
+                    return
                 # A clock that was set back must not silence the log until it has caught up: hence the two-sided test.
                 if not 0 <= now - self._window_start < self._window:
                     summary = self._open_window(now)

@@ -6,7 +6,7 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from retinue.actors.runtime.handlers import HandlerInfo, collect_handlers, handler
+from retinue.actors.runtime.handlers import HandlerInfo, collect_handlers, handler, handler_options
 from retinue.security.errors import DefinitionError, RetinueError
 
 if TYPE_CHECKING:
@@ -132,6 +132,11 @@ def _check_constructor(cls: type[Actor]) -> None:
 
 
 def _check_hooks(cls: type[Actor]) -> None:
+    for hook in ("on_start", "on_stop", "run"):
+        if handler_options(cls.__dict__.get(hook)) is not None:
+            raise DefinitionError(
+                f"{cls.__qualname__}.{hook} is a hook of the runtime and cannot be a handler too; give the handler another name"
+            )
     run = cls.__dict__.get("run")
     if inspect.isfunction(run) and not inspect.iscoroutinefunction(run) and len(inspect.signature(run).parameters) == 1:
         raise DefinitionError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
@@ -266,6 +267,12 @@ class ActorContext:
         turn = self._turn()
         if turn.thread:
             raise DefinitionError("a blocking actor lives in a thread and cannot own trio tasks")
+        if not callable(function):
+            if inspect.iscoroutine(function):
+                function.close()
+            raise DefinitionError(
+                f"start_soon takes an async function and its arguments, start_soon(work, 1), not what calling it gave: {function!r}"
+            )
         if self._cell.closed:
             raise NoContext(f"{self._cell.path} is stopping and starts no more tasks")
         return start_owned(self._cell, turn.security, function, arguments, name or str(getattr(function, "__qualname__", function)))

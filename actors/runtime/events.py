@@ -21,7 +21,7 @@ class Event:
     Attributes:
         at: Seconds of trio's clock.
         path: The actor; of a message, its receiver.
-        what: "sent" (a message came for it), "handled", "dead_letter", "failed", "restarted", "stopped".
+        what: "sent" (a message came for it), "handled", "dead_letter", "failed", "gave up", "restarted", "stopped".
         detail: The message's type (of one that was answered with an error, its type too; of a dead letter, the reason too), the failure's type and directive,
             or the reason of the end.
     """

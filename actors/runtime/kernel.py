@@ -472,6 +472,9 @@ class Kernel(Scheduler):
     def watch(self, cell: Cell, watcher: Cell | None = None) -> Watch:
         """A watch on a cell, for outside or for the actor `watcher`."""
         watch = Watch(cell.ref, watcher)
+        count = len(cell.extra.watchers) if cell.extra is not None else 0
+        if cell.extra is not None and count >= 16 and not count & (count - 1):  # now and then, not each time
+            cell.extra.watchers = [one for one in cell.extra.watchers if not one.stale]
         if cell.state == DEAD:
             watch.deliver(terminated_of(cell))
         else:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 
 from retinue.actors.runtime.stepping import turn_frame
+from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.system import ActorSystem
 
-__all__ = ["interrupts", "run"]
+__all__ = ["interrupts", "run", "takes_system"]
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ def run(
     the first Ctrl-C could not even be noticed, by the second.
 
     Args:
-        main: `async def main()`; or `async def main(system)`, which gets a running `ActorSystem` before the arguments.
+        main: `async def main()`; where its first parameter is called `system` or annotated as `ActorSystem`, it gets a running one there.
         arguments: Passed to `main`.
         grace: The grace of that system, in seconds.
         gc_threshold: Allocations between two passes of the garbage collector over the youngest objects, for this run (CPython's own is 700 or
@@ -54,7 +55,8 @@ def run(
     """
     from retinue.actors.runtime.system import ActorSystem
 
-    wants_system = _wants_system(main, arguments)
+    _check_main(main)
+    wants_system = takes_system(main)
 
     async def body() -> T:
         if not wants_system:
@@ -112,11 +114,24 @@ def run(
         gc.set_threshold(*thresholds)
 
 
-def _wants_system(main: Callable[..., Any], arguments: tuple[Any, ...]) -> bool:
-    """Whether `main` takes one positional parameter more than was given."""
+def _check_main(main: object) -> None:
+    if inspect.iscoroutine(main):
+        main.close()
+        raise DefinitionError("rt.run takes the async function itself, rt.run(main), not what calling it gave, rt.run(main())")
+    if not callable(main):
+        raise DefinitionError(f"rt.run takes an async function, not {main!r}")
+    if inspect.isfunction(main) and not inspect.iscoroutinefunction(main) and not hasattr(main, "__wrapped__"):
+        raise DefinitionError(f"rt.run takes an async function; write `async def {main.__name__}(…)`, or use retinue.sync in a plain one")
+
+
+def takes_system(function: Callable[..., object]) -> bool:
+    """Whether the function's first parameter is for the actor system: it is called `system` or annotated as `ActorSystem`."""
     try:
-        parameters = list(inspect.signature(main).parameters.values())
-    except (TypeError, ValueError):
+        first = next(iter(inspect.signature(function).parameters.values()), None)
+    except (TypeError, ValueError):  # some callables written in C show no signature
         return False
-    required = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
-    return len(required) == len(arguments) + 1
+    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
+        return False
+    annotation: Any = first.annotation  # text where annotations are deferred
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return first.name == "system" or name.rpartition(".")[2] == "ActorSystem"

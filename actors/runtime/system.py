@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import sniffio
 import trio
@@ -120,6 +120,14 @@ class ActorSystem:
         return f"<ActorSystem {self.name!r}>"
 
     # -- entering and leaving ------------------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> NoReturn:
+        raise WrongEventLoop(
+            "retinue.ActorSystem is entered with `async with`, under trio; in a plain script use `from retinue.sync import ActorSystem`"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Never reached; `with` looks for it before it enters."""
 
     async def __aenter__(self) -> Self:
         _check_loop()

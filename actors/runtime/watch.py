@@ -50,13 +50,19 @@ class Terminated(Message):
 class Watch:
     """A watch on one actor. `await watch.wait()` returns its `Terminated`, however often it is called, at once if the actor is gone."""
 
-    __slots__ = ("_result", "_waiting", "_watcher", "ref")
+    __slots__ = ("_incarnation", "_result", "_waiting", "_watcher", "ref")
 
     def __init__(self, ref: Ref[Any], watcher: Cell | None = None) -> None:
         self.ref = ref
         self._watcher = watcher
+        self._incarnation = incarnation_of(watcher) if watcher is not None else 0
         self._result: Terminated | None = None
         self._waiting: set[trio.lowlevel.Task] = set()
+
+    @property
+    def stale(self) -> bool:
+        """Whether nobody is to be told: the actor that watches has been restarted since, and no task waits."""
+        return self._watcher is not None and not self._waiting and incarnation_of(self._watcher) != self._incarnation
 
     @property
     def terminated(self) -> Terminated | None:
@@ -65,7 +71,14 @@ class Watch:
 
     async def wait(self) -> Terminated:
         """Waits, without a limit of its own, until the actor has ended."""
+        from retinue.actors.runtime.cell import DEAD
+
+        cell = self.ref._cell
+        if self._result is None and cell.state == DEAD:
+            self._result = terminated_of(cell)
         if self._result is None:
+            if self not in cell.extras().watchers:
+                cell.extras().watchers.append(self)
             task = trio.lowlevel.current_task()
             self._waiting.add(task)
 
@@ -94,8 +107,14 @@ class Watch:
         for task in self._waiting:
             trio.lowlevel.reschedule(task)
         self._waiting.clear()
-        if self._watcher is not None:
-            self._watcher.kernel.notify(self._watcher, terminated)
+        watcher = self._watcher
+        if watcher is not None and incarnation_of(watcher) == self._incarnation:  # a restarted actor never watched anybody yet
+            watcher.kernel.notify(watcher, terminated)
+
+
+def incarnation_of(cell: Cell) -> int:
+    """How often the actor's instance was replaced."""
+    return cell.extra.incarnation if cell.extra is not None else 0
 
 
 def terminated_of(cell: Cell) -> Terminated:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import cast
 
 import click
 
@@ -28,7 +28,9 @@ def run(spec: str, arguments: tuple[str, ...]) -> None:
     from retinue.cli.targets import find_function
 
     function = find_function(spec)
-    wants_system = _takes_system(function)
+    from retinue.actors.runtime.running import takes_system
+
+    wants_system = takes_system(function)
     _check_arguments(function, spec, arguments, wants_system=wants_system)
     try:
         _call(function, arguments, wants_system=wants_system)
@@ -66,17 +68,6 @@ def _parameters(function: Callable[..., object]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (TypeError, ValueError):  # some callables written in C show none
         return None
-
-
-def _takes_system(function: Callable[..., object]) -> bool:
-    """Say whether the function's first parameter is for the actor system."""
-    signature = _parameters(function)
-    first = next(iter(signature.parameters.values()), None) if signature else None
-    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
-        return False
-    annotation: Any = first.annotation  # a string where annotations are deferred
-    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return first.name == "system" or name.rpartition(".")[2] == "ActorSystem"
 
 
 def _check_arguments(function: Callable[..., object], spec: str, arguments: tuple[str, ...], *, wants_system: bool) -> None:

@@ -32,11 +32,39 @@ def test_a_main_that_takes_a_system_gets_one_that_runs() -> None:
     assert rt.run(main, 2) == 42
 
 
-def test_a_main_with_a_default_gets_no_system() -> None:
-    async def main(system: Any = None) -> Any:
+def test_a_main_gets_a_system_only_where_it_says_so() -> None:
+    async def named(system: Any = None) -> Any:
         return system
 
-    assert rt.run(main) is None
+    async def annotated(bank: rt.ActorSystem, owner: str) -> Any:
+        return bank, owner
+
+    async def other(path: Any = None) -> Any:
+        return path
+
+    async def forgotten(path: str) -> Any:
+        return path
+
+    assert isinstance(rt.run(named), rt.ActorSystem)
+    bank, owner = rt.run(annotated, "ada")
+    assert isinstance(bank, rt.ActorSystem)
+    assert owner == "ada"
+    assert rt.run(other) is None
+    with pytest.raises(TypeError, match="path"):
+        rt.run(forgotten)
+
+
+def test_what_is_no_async_function_is_refused_with_advice() -> None:
+    async def main() -> None: ...
+
+    def plain() -> None: ...
+
+    with pytest.raises(rt.DefinitionError, match=r"rt.run\(main\), not what calling it gave"):
+        rt.run(main())
+    with pytest.raises(rt.DefinitionError, match="async def plain"):
+        rt.run(plain)
+    with pytest.raises(rt.DefinitionError, match="async function"):
+        rt.run(3)
 
 
 def test_an_error_of_main_leaves_unwrapped_with_its_cause() -> None:
