@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -36,8 +37,12 @@ class OwnedTask:
         self.done = False
 
     def cancel(self) -> None:
-        """Cancels the task."""
-        self._scope.cancel()
+        """Cancels the task; from any thread."""
+        kernel = self._cell.kernel
+        if get_ident() == kernel.thread:
+            self._scope.cancel()
+        else:
+            kernel.portal.post(self._scope.cancel)  # a closed system has no tasks
 
     async def wait(self) -> None:
         """Waits until the task has ended, however."""

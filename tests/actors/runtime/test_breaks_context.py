@@ -1,0 +1,101 @@
+"""What an actor's context withstands: reply slots in other threads, cancellations as answers, refs of other systems, mailboxes that refuse."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+import retinue as rt
+from core_hosts import conserved, reasons
+from core_puppet import Call, Puppet
+
+
+@rt.message
+class Finish(rt.Message):
+    slot: Any
+
+
+class Finisher(rt.Actor, blocking=True):
+    """Answers in its thread what another actor has deferred."""
+
+    def __init__(self) -> None:
+        self.told: list[bool] = []
+
+    @rt.handler
+    def finish(self, request: Finish) -> None:
+        self.told += [request.slot.reply(threading.get_ident()), request.slot.fail(ValueError("twice"))]
+
+
+async def test_a_blocking_actor_answers_a_slot_that_another_one_deferred() -> None:
+    async with rt.ActorSystem("slots") as system:
+        finisher, front = await system.spawn(Finisher), await system.spawn(Puppet)
+
+        def hand(actor: Puppet) -> None:
+            finisher.tell(Finish(actor.ctx.defer()))
+
+        with trio.fail_after(10):
+            assert await front.ask(Call(hand)) != threading.get_ident()
+            await system.wait_quiet()
+        assert reasons(system) == {"late_reply": 1}
+        assert conserved(system)
+
+
+async def test_a_slot_is_failed_from_any_thread_and_answers_false_after_the_end() -> None:
+    slots: list[Any] = []
+    async with rt.ActorSystem("slots") as system:
+        front = await system.spawn(Puppet)
+
+        def defer(actor: Puppet) -> None:
+            slots.append(actor.ctx.defer())
+            threading.Thread(target=slots[0].fail, args=(KeyError("from a thread"),)).start()
+
+        with trio.fail_after(10), pytest.raises(KeyError, match="from a thread"):
+            await front.ask(Call(defer))
+    assert await trio.to_thread.run_sync(slots[0].reply, "late") is False
+
+
+async def test_a_task_is_cancelled_from_a_thread() -> None:
+    async with rt.ActorSystem("slots") as system:
+        front = await system.spawn(Puppet)
+        task = await front.ask(Call(lambda actor: actor.ctx.start_soon(trio.sleep_forever)))
+        await trio.to_thread.run_sync(task.cancel)
+        with trio.fail_after(10):
+            await task.wait()
+        assert task.done
+
+
+async def test_a_cancellation_does_not_cross_a_reply_slot() -> None:
+    async with rt.ActorSystem("slots") as system:
+        front = await system.spawn(Puppet)
+
+        def defer(actor: Puppet) -> None:
+            slot = actor.ctx.defer()
+
+            async def work() -> None:
+                try:
+                    await trio.sleep_forever()
+                except BaseException as error:
+                    slot.fail(error)
+                    raise
+
+            actor.log.append(actor.ctx.start_soon(work))
+
+        async def ask() -> None:
+            with pytest.raises(rt.AskCancelled, match=r"what worked on Call for /user/Puppet-1 was cancelled") as caught:
+                await front.ask(Call(defer))
+            assert (caught.value.path, caught.value.begun) == (front.path, True)
+            went_on.append(1)
+
+        went_on: list[int] = []
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask)
+                await trio.testing.wait_all_tasks_blocked()
+                await front.ask(Call(lambda actor: actor.log[0].cancel()))
+        assert went_on == [1]
+        await system.wait_quiet()
+        assert conserved(system)
