@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from retinue.mailbox.envelope import Envelope
 
 if TYPE_CHECKING:
+    from collections import deque
+
     import trio
 
     from retinue.actors.runtime.actor import HandlerInfo
@@ -70,7 +72,7 @@ class Delivery(Envelope):
     depth: int
     waits: Delivery | set[Delivery] | None
     suspension: Suspension | None
-    received: list[BaseException] | None
+    received: deque[BaseException] | None
 
     @property
     def asker(self) -> Delivery | None:

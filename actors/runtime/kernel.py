@@ -65,6 +65,7 @@ class Kernel(Scheduler):
         roots: The mark of the task that entered the system.
         root: The context that this task acts under.
         sent: Messages sent so far.
+        asks: Asks and spawns so far that went without the queue; one in 64 breathes.
         user: The cell of `/user`.
     """
 
@@ -94,6 +95,7 @@ class Kernel(Scheduler):
         self.thread = 0
         self.roots: Any = None
         self.sent = 0
+        self.asks = 0
         self.retired_handled = 0
         self.spawned = 0
         self.stopped = 0
@@ -434,6 +436,9 @@ class Kernel(Scheduler):
         supervision: Supervision | None,
     ) -> Ref[Any]:
         """Makes and starts an actor; returns once it has started. Raises what its start raises; nothing is left of it then."""
+        self.asks += 1
+        if not self.asks & 63:
+            await self.breathe(trio.lowlevel.checkpoint)  # a loop of spawns must be one that can be cancelled
         turn = current()
         security = self.root if turn is self.roots and get_ident() == self.thread else self.sending_context(turn, None, None)
         spec = self.spec(cls, supervision, mailbox)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Coroutine
 from typing import Any
 
@@ -19,7 +20,20 @@ from retinue.actors.runtime.supervision import next_delay
 from retinue.actors.runtime.watch import StopReason, terminated_of
 from retinue.security.errors import DefinitionError
 
-__all__ = ["FAILED", "build", "check_restarting", "fail", "fail_task", "finish", "hurry", "request_stop", "restart", "start", "stop_itself"]
+__all__ = [
+    "FAILED",
+    "build",
+    "check_restarting",
+    "fail",
+    "fail_task",
+    "finish",
+    "hurry",
+    "hurry_suspended",
+    "request_stop",
+    "restart",
+    "start",
+    "stop_itself",
+]
 
 _log = logging.getLogger("retinue.runtime")
 
@@ -347,6 +361,13 @@ def hurry(cell: Cell, until: float) -> None:
     elif extra.limit is None or extra.limit[0] > until:
         _unlimit(cell)
         extra.limit = kernel.deadlines.add(until, cut)
+
+
+def hurry_suspended(cell: Cell) -> None:
+    """A handler has suspended in an actor that is to stop: what was ordered while it was on the stack holds from now on."""
+    until = cell.extras().stop_by
+    if until != math.inf:
+        hurry(cell, until)
 
 
 def _unlimit(cell: Cell) -> None:

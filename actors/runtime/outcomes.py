@@ -15,7 +15,7 @@ from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.stepping import enter, odd_exit
 from retinue.actors.runtime.streams import pump
-from retinue.actors.runtime.supervision import leaves
+from retinue.actors.runtime.supervision import is_a, leaves
 from retinue.security.errors import AuthorityError
 
 if TYPE_CHECKING:
@@ -48,7 +48,22 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
 
 def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseException) -> BaseException:
     """A handler raised. Settles the message, tells the asker and the supervision; returns what the asker gets."""
-    if isinstance(error, GeneratorExit):
+    try:
+        return _conclude_error(kernel, cell, delivery, error)
+    except GeneratorExit:
+        raise
+    except Exception as odd:  # an exception's own methods are anybody's code; the message must end all the same
+        _log.exception("%s: the error of its handler could not be dealt with", cell.path)
+        slot = delivery.slot
+        if slot is not None and slot.stage < ABANDONED:
+            slot.fail(odd)
+        if cell.state != DEAD and not cell.closed:
+            lifecycle.fail(cell, odd)
+        return odd
+
+
+def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseException) -> BaseException:
+    if is_a(error, GeneratorExit):
         if delivery.suspension is not None:
             raise error  # its coroutine is being closed
         error = odd_exit(error)
@@ -62,11 +77,11 @@ def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseEx
     answer = failure
     if delivery.expired:
         answer = _cancellation(cell, delivery)
-    fatal = next((leaf for leaf in leaves(failure) if isinstance(leaf, (SystemExit, KeyboardInterrupt))), None)
+    fatal = next((leaf for leaf in leaves(failure) if is_a(leaf, (SystemExit, KeyboardInterrupt))), None)
     if fatal is not None:
         answer = ActorStopped(f"{cell.path} raised {type(fatal).__name__}, which ends the whole system", path=cell.path, begun=True)
         answer.__cause__ = fatal
-    denied = isinstance(failure, AuthorityError) and delivery.handler is not None
+    denied = is_a(failure, AuthorityError) and delivery.handler is not None
     _settle(kernel, cell, delivery, answer, "denied" if denied else "poison")
     if fatal is not None:
         kernel.crash(fatal)
@@ -135,7 +150,7 @@ def _is_answer(delivery: Delivery, failure: BaseException) -> bool:
     received = delivery.received or ()
     if any(failure is one for one in received):
         return True
-    return all(isinstance(leaf, declared) or any(leaf is one for one in received) for leaf in leaves(failure))
+    return all(is_a(leaf, declared) or any(leaf is one for one in received) for leaf in leaves(failure))
 
 
 def late_value(delivery: Delivery, value: Any) -> BaseException:
@@ -162,11 +177,17 @@ def without_cancelled(error: BaseException) -> BaseException | None:
 
     A Cancelled that crossed a reply slot would silently cancel the asker's nursery.
     """
-    if isinstance(error, trio.Cancelled):
+    parts = list(leaves(error))
+    kept = [leaf for leaf in parts if not is_a(leaf, trio.Cancelled)]
+    if len(kept) == len(parts):
+        return error
+    if not kept:
         return None
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(trio.Cancelled)[1]
-    return error
+    try:
+        rest: BaseException | None = error.split(trio.Cancelled)[1]  # type: ignore[attr-defined]  # a group: it has several leaves, or one inside it
+    except Exception:  # a group's own `split` or `derive` is anybody's code
+        rest = None
+    return rest if rest is not None else BaseExceptionGroup("a handler failed while it was being cancelled", kept)
 
 
 async def run_special(kernel: Kernel, cell: Cell, delivery: Delivery) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from threading import get_ident
 from time import perf_counter
@@ -12,7 +13,7 @@ import trio
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled, current_task, enable_ki_protection
 
 from retinue.actors.runtime import lifecycle, outcomes
-from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, DetachedSlot, RoomSlot, deadline_of
+from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, DetachedSlot, RoomSlot, TakenSlot, deadline_of
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DEPTH", "Ref", "check_timeout"]
 
 _NO_SCOPE: Any = None
+
+RECEIVED = 256
+"""Errors that a turn remembers to have received as answers; the oldest are forgotten first."""
 
 A_co = TypeVar("A_co", covariant=True)
 R = TypeVar("R")
@@ -163,8 +167,9 @@ class Ref(Generic[A_co]):
         cell.state = RUNNING
         cell.turn = delivery
         kernel.running = cell
-        kernel.sent = sent = kernel.sent + 1
-        began = 0.0 if sent & 63 else perf_counter()
+        kernel.sent += 1
+        kernel.asks = asks = kernel.asks + 1
+        began = 0.0 if asks & 63 else perf_counter()
         value = coroutine = trap = base = None
         try:
             if sending is cell.gate_context and handler is cell.gate_handler:
@@ -184,7 +189,7 @@ class Ref(Generic[A_co]):
                 if asker is not None and coroutine is None:
                     drop_wait(asker, delivery)
         except BaseException as error:
-            _inline_failed(delivery, error)
+            return await _inline_failed(delivery, error)
         if coroutine is not None:
             return await _finish_inline(delivery, coroutine, trap, base)
         cell.handled += 1
@@ -196,7 +201,7 @@ class Ref(Generic[A_co]):
         if delivery.slot is not None:
             return await _wait_for_answer(delivery, delivery.slot.real)
         delivery.message = delivery.source = None  # the cell's context holds the turn until the next one: not what came with it, too
-        if not sent & 63:
+        if not asks & 63:
             cell.worked += 64 * (perf_counter() - began)
             await kernel.breathe(checkpoint)  # a loop of such asks must be one that can be cancelled
         return value
@@ -222,6 +227,7 @@ class Ref(Generic[A_co]):
             turn: Any = current()
             if turn.__class__ is Delivery:  # a refusal at once is an answer too, however it came about
                 note_received(turn, error)
+            await _breathe_now_and_then(kernel)  # what is refused at once never suspends
             raise
 
     # -- tell, send, stream ------------------------------------------------------------------------------------------------------------------------
@@ -464,22 +470,50 @@ def _left(turn: Any) -> float:
 
 def note_received(turn: Delivery, error: BaseException) -> None:
     """Remembers that the turn got this error as an answer: letting it through is no failure of the turn's actor."""
-    if turn.received is None:
-        turn.received = [error]
-    else:
-        turn.received.append(error)
+    received = turn.received
+    if received is None:
+        received = turn.received = deque(maxlen=RECEIVED)  # bounded: a resident loop may receive errors for ever
+    received.append(error)
 
 
-def _inline_failed(delivery: Delivery, error: BaseException) -> NoReturn:
-    """A handler that ran in its asker's task raised; settles it and raises what the asker gets."""
+async def _breathe_now_and_then(kernel: Kernel) -> None:
+    """One time in 64 lets trio look at timers, sockets and cancellations, if it could not for 1 ms."""
+    kernel.asks += 1
+    if not kernel.asks & 63:
+        await kernel.breathe(checkpoint)
+
+
+async def _inline_failed(delivery: Delivery, error: BaseException) -> Any:
+    """A handler that ran in its asker's task raised; settles it and raises what the asker gets.
+
+    A handler that had deferred its answer and given it before it raised has answered: then that is what the asker gets.
+    """
     cell = delivery.cell
     asker = delivery.asker
+    answered = _answered(delivery)
     answer = outcomes.conclude_error(cell.kernel, cell, delivery, error)
     cell.settle()
     if asker is not None:
         drop_wait(asker, delivery)
+    if answered is not None:
+        return await _wait_for_answer(delivery, answered)
+    if asker is not None:
         note_received(asker, answer)
-    raise answer
+    if not cell.kernel.asks & 63:
+        await cell.kernel.breathe(checkpoint)
+    try:
+        raise answer
+    finally:
+        del answer, error
+
+
+def _answered(delivery: Delivery) -> AskSlot | None:
+    """The slot that the handler took away, where it has been answered already."""
+    slot = delivery.slot
+    if slot.__class__ is TakenSlot and slot.real is not None and slot.real.stage == DONE:
+        real: AskSlot = slot.real
+        return real
+    return None
 
 
 @enable_ki_protection
@@ -493,8 +527,10 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
         enclose(scope, base)
     except RuntimeError as misnested:  # it left a scope of its asker
         coroutine.close()
-        _inline_failed(delivery, misnested)
+        return await _inline_failed(delivery, misnested)
     suspension = delivery.suspension = Suspension(current_task(), scope)
+    if cell.closed:
+        lifecycle.hurry_suspended(cell)
     timer = None
     deadline = deadline_of(delivery)
     if deadline != math.inf:
@@ -532,8 +568,8 @@ async def _finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: An
             cell.settle()
             raise left
         if error is not None:
-            _inline_failed(delivery, left or error)
-        if delivery.expired:
+            return await _inline_failed(delivery, left or error)
+        if delivery.expired and _answered(delivery) is None:
             late = outcomes.late_value(delivery, value)
             cell.settle()
             if delivery.asker is not None:

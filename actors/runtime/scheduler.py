@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint, current_task, enable_ki_protection, reschedule, wait_task_rescheduled
 
-from retinue.actors.runtime import outcomes
+from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import QUEUED, WITHDRAWN
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, RUNNING, Cell
@@ -265,6 +265,8 @@ async def _run_async(kernel: Kernel, cell: Cell, delivery: Any, scope: trio.Canc
     except StopIteration as stop:
         return stop.value
     delivery.suspension = Suspension(current_task(), scope)
+    if cell.closed:
+        lifecycle.hurry_suspended(cell)
     try:
         value = await drive(context.run, coroutine, trap, kernel, delivery)
     except BaseException:

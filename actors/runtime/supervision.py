@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -16,7 +16,7 @@ from retinue.security.errors import DefinitionError
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
 
-__all__ = ["DEFAULT_SUPERVISION", "Directive", "Strategy", "Supervision", "leaves", "next_delay"]
+__all__ = ["DEFAULT_SUPERVISION", "Directive", "Strategy", "Supervision", "is_a", "leaves", "next_delay"]
 
 Directive = Literal["resume", "restart", "stop", "escalate"]
 Restart = Literal["permanent", "transient", "temporary"]
@@ -106,13 +106,23 @@ def _check_pair(field: str, value: Any, what: str, holds: Any) -> None:
 DEFAULT_SUPERVISION = Supervision()
 
 
+def is_a(error: BaseException, kinds: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
+    """`isinstance` by the real type: an exception's `__class__` may be anybody's code."""
+    return issubclass(type(error), kinds)
+
+
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """The single exceptions in an exception group, however deep; an exception that is no group is its own leaf."""
-    if isinstance(error, BaseExceptionGroup):
-        for part in error.exceptions:
-            yield from leaves(part)
-    else:
-        yield error
+    todo = [error]
+    while todo:
+        one = todo.pop()
+        if is_a(one, BaseExceptionGroup):
+            todo.extend(reversed(_PARTS(one)))
+        else:
+            yield one
+
+
+_PARTS: Callable[[Any], tuple[BaseException, ...]] = BaseExceptionGroup.__dict__["exceptions"].__get__  # not a subclass's own idea of them
 
 
 def next_delay(cell: Cell, dice: random.Random | None = None) -> float | None:
