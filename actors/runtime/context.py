@@ -212,22 +212,33 @@ class ActorContext:
     def forward(self, ref: Ref[Any], message: Message, *, context: SecurityContext | None = None) -> None:
         """Hands the current request over: the target answers the original asker, within the original deadline. What the handler returns is ignored then.
 
-        A message that nobody waits for is simply told on. Raises what `tell` raises.
+        A message that nobody waits for is simply told on. Raises what `tell` raises, and DefinitionError for a ref of another system. Where it raises, this
+        actor still has the request to answer.
         """
         turn = self._turn()
         kernel = self._cell.kernel
         if turn.thread:
             raise DefinitionError("a blocking actor cannot forward; ask or tell the target")
+        if isinstance(ref, Ref) and ref._cell.kernel is not kernel:
+            raise DefinitionError(
+                f"{ref!r} belongs to another system ({ref._cell.kernel.name!r}, and this is {kernel.name!r}): ask it and answer, or tell it"
+            )
+        target = cell_of(ref, kernel)
         if not turn.asked:
             ref.tell(message, context=context)
             return
-        delivery = prepare(ref._cell, message, context, (), turn.timeout, asked=True)
+        delivery = prepare(target, message, context, (), turn.timeout, asked=True)
         if not isinstance(turn.slot, TakenSlot):
-            check_forward(turn, ref._cell, f"the forward of {type(message).__qualname__} to {ref.path}")
-        slot = self._take_slot(turn)
+            check_forward(turn, target, f"the forward of {type(message).__qualname__} to {ref.path}")
+        slot = self._find_slot(turn)
+        deadline_of(turn)  # it goes on, so it must be known
         delivery.source = turn.source
         delivery.postmark = turn.postmark
         delivery.slot = slot
+        kernel.sent += 1
+        receipt = target.enqueue(delivery)  # raises where the mailbox's key does; nothing is taken until then
+        kernel.event(target, "sent", type(message).__qualname__)
+        turn.slot = TakenSlot(slot)
         if turn.asker is not None:
             drop_wait(turn.asker, turn)
             add_wait(turn.asker, delivery)
@@ -235,13 +246,10 @@ class ActorContext:
         slot.delivery = delivery
         slot.stage = QUEUED
         slot.arm()
-        kernel.sent += 1
-        kernel.event(ref._cell, "sent", type(message).__qualname__)
-        receipt = ref._cell.enqueue(delivery)
         if not receipt:
             if receipt.reason in ("mailbox_full", "dropped_newest"):
                 slot.stage = ROOM
-                ref._cell.extras().waiters[delivery] = None
+                target.extras().waiters[delivery] = None
             else:
                 kernel.record(receipt.reason, delivery)
                 slot.fail(kernel.gone(delivery))
@@ -259,6 +267,14 @@ class ActorContext:
         return Deferred(slot)
 
     def _take_slot(self, turn: Delivery) -> AskSlot:
+        slot = self._find_slot(turn)
+        if turn.slot is None:
+            slot.arm()
+        turn.slot = TakenSlot(slot)
+        return slot
+
+    def _find_slot(self, turn: Delivery) -> AskSlot:
+        """The slot of the current request, still its own; where it has none, a new one that is not armed. Raises where it is not to be had."""
         slot: AskSlot | TakenSlot | None = turn.slot
         if isinstance(slot, TakenSlot):
             raise DefinitionError(
@@ -268,9 +284,7 @@ class ActorContext:
             raise DefinitionError("a stream cannot be deferred or forwarded; yield what there is")
         if slot is None:
             # The asker runs this turn in its own task: only now does it need a slot to wait at, and it will (see Ref.ask).
-            slot = AskSlot(self._cell.kernel, turn, RUNNING)
-            slot.arm()
-        turn.slot = TakenSlot(slot)
+            return AskSlot(self._cell.kernel, turn, RUNNING)
         return slot
 
     # -- work beside the messages --------------------------------------------------------------------------------------------------------------------

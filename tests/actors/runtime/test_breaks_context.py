@@ -11,7 +11,7 @@ import trio.testing
 
 import retinue as rt
 from core_hosts import conserved, reasons
-from core_puppet import Call, Puppet
+from core_puppet import Call, Do, Puppet
 
 
 @rt.message
@@ -99,3 +99,53 @@ async def test_a_cancellation_does_not_cross_a_reply_slot() -> None:
         assert went_on == [1]
         await system.wait_quiet()
         assert conserved(system)
+
+
+async def test_a_forward_that_the_mailbox_refuses_leaves_the_request_with_its_actor() -> None:
+    def no_key(_: Any) -> int:
+        raise ZeroDivisionError
+
+    async with rt.ActorSystem("slots") as system:
+        front, back = await system.spawn(Puppet), await system.spawn(Puppet, mailbox=rt.Mailbox.priority(no_key))
+
+        def forward(actor: Puppet) -> str:
+            with pytest.raises(rt.DefinitionError):
+                actor.ctx.forward(back, Call(lambda _: "from the back"))
+            return "fallback"
+
+        async def forward_late(actor: Puppet) -> str:
+            await trio.lowlevel.checkpoint()
+            return forward(actor)
+
+        with trio.fail_after(10):
+            assert await front.ask(Call(forward)) == "fallback"
+            assert await front.ask(Do(forward_late)) == "fallback"
+            async with trio.open_nursery() as nursery:  # the second one goes by the queue
+                nursery.start_soon(front.ask, Do(forward_late))
+                nursery.start_soon(front.ask, Do(forward_late))
+        await system.wait_quiet()
+        assert conserved(system)
+        assert system.statistics().deadlines == 0
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_nothing_is_forwarded_to_another_system(told: bool) -> None:
+    async with rt.ActorSystem("here") as here, rt.ActorSystem("there") as there:
+        front, back = await here.spawn(Puppet), await there.spawn(Puppet)
+        permitted = there.authority.mint("anybody", ["**"])
+        seen: list[str] = []
+
+        def forward(actor: Puppet) -> str:
+            with pytest.raises(rt.DefinitionError, match=r"belongs to another system \('there', and this is 'here'\): ask it and answer, or tell it"):
+                actor.ctx.forward(back, Call(lambda _: seen.append("forwarded")), context=permitted)
+            return "mine"
+
+        if told:
+            front.tell(Call(forward))
+        else:
+            assert await front.ask(Call(forward)) == "mine"
+        for system in (here, there):
+            await system.wait_quiet()
+            assert conserved(system)
+        assert seen == []
+        assert reasons(here) == {}
