@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from retinue.actors.runtime.errors import ActorStopped, AskTimeout
+from retinue.actors.runtime.errors import ActorStopped, AskTimeout, text_of
 from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import MailboxFull
@@ -383,7 +383,7 @@ def stopped_error(delivery: Delivery) -> ActorStopped:
     error = ActorStopped(
         f"{cell.path} has stopped and cannot answer {type(delivery.message).__qualname__}"
         + (
-            f": it failed with {type(cause).__qualname__}: {cause}"
+            f": it failed with {type(cause).__qualname__}: {text_of(cause)}"
             if cause is not None
             else "; watch it to learn of its end, or spawn another"
         ),

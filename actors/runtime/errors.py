@@ -17,6 +17,7 @@ __all__ = [
     "Unanswered",
     "WrongEventLoop",
     "WrongThread",
+    "text_of",
 ]
 
 
@@ -85,3 +86,11 @@ class WrongEventLoop(RetinueError, RuntimeError):
 
 class WrongThread(RetinueError, RuntimeError):
     """A call that belongs to one thread was made in another (it would deadlock, or corrupt a mailbox)."""
+
+
+def text_of(error: BaseException) -> str:
+    """The error's text, for a text of ours; what an actor raises may not even have one."""
+    try:
+        return str(error)
+    except BaseException as odd:  # noqa: BLE001 - it is somebody's `__str__`
+        return f"(no text: its __str__ raised {type(odd).__qualname__})"

@@ -477,9 +477,11 @@ def finish(cell: Cell, reason: StopReason) -> None:
         if extra.reason is None or reason is StopReason.START_FAILED:
             extra.reason = reason
     if cell.head is not None or cell.box or cell.queue is not None or extra is not None:
-        _refuse_mail(cell)
-        _fail_deferred(cell)
-        _unlimit(cell)
+        for step in (_refuse_mail, _fail_deferred, _unlimit):
+            try:
+                step(cell)
+            except Exception:  # parents and watchers are told whatever goes wrong
+                _log.exception("%s: %s failed at its end; this is a fault of the runtime", cell.path, step.__name__)
     parent = cell.parent
     if parent is not None and parent.children is not None and parent.children.get(cell.name) is cell:
         del parent.children[cell.name]
@@ -491,7 +493,10 @@ def finish(cell: Cell, reason: StopReason) -> None:
         terminated = terminated_of(cell)
         watchers, extra.watchers = extra.watchers, []
         for watch in watchers:
-            watch.deliver(terminated)
+            try:
+                watch.deliver(terminated)
+            except Exception:  # the others are told all the same
+                _log.exception("%s: a watcher could not be told of its end; this is a fault of the runtime", cell.path)
 
 
 def _refuse_mail(cell: Cell) -> None:
@@ -499,7 +504,10 @@ def _refuse_mail(cell: Cell) -> None:
     kernel = cell.kernel
     reason = "system_closed" if kernel.closing else "stopped"
     for delivery in cell.clear_mail():
-        kernel.refuse(delivery, reason)
+        try:
+            kernel.refuse(delivery, reason)
+        except Exception:  # the others are told all the same
+            _log.exception("%s could not refuse a message; this is a fault of the runtime", cell.path)
     extra = cell.extra
     if extra is None:
         return
