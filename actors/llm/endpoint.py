@@ -60,7 +60,7 @@ class Endpoint:
         limit_field: The field in which the endpoint takes `max_tokens`; default: "max_completion_tokens" at OpenAI's own endpoint, whose
             newer models take no other, and "max_tokens" elsewhere.
 
-    Raises BadEndpoint for an address, a name or a key that cannot be used.
+    Raises BadEndpoint for an address, a name or a key that cannot be used, and for proxy settings or certificates of the machine that cannot.
     """
 
     def __init__(
@@ -81,17 +81,28 @@ class Endpoint:
         self._key = None if api_key is None else Key(api_key)
         self._limit_field = limit_field or ("max_completion_tokens" if httpx.URL(self.address).host == _OPENAI_HOST else "max_tokens")
         self._closed = False
-        headers = {"accept": "application/json", "content-type": "application/json"}
+        headers = {"accept": "application/json", "accept-encoding": "identity", "content-type": "application/json"}
         if self._key is not None:
             headers["authorization"] = self._key.header
         limits = {"connect": self.timeouts.connect, "read": self.timeouts.silence, "write": self.timeouts.silence, "pool": None}
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            timeout=httpx.Timeout(**{name: None if value == math.inf else value for name, value in limits.items()}),
-            trust_env=proxies,
-            verify=proxies or self.address.startswith("https:"),  # no TLS at all: do not load the certificates either
-            follow_redirects=False,
-        )
+        try:
+            self._client = httpx.AsyncClient(
+                headers=headers,
+                timeout=httpx.Timeout(**{name: None if value == math.inf else value for name, value in limits.items()}),
+                trust_env=proxies,
+                verify=proxies or self.address.startswith("https:"),  # no TLS at all: do not load the certificates either
+                follow_redirects=False,
+            )
+        except OSError as error:  # ssl.SSLError is one
+            raise BadEndpoint(
+                f"the machine's certificates cannot be loaded ({tidy(error.strerror or str(error))}): mend SSL_CERT_FILE or SSL_CERT_DIR"
+            ) from None
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may show a proxy's password
+            needed = ", and a SOCKS proxy needs `pip install 'httpx[socks]'`" if isinstance(error, ImportError) else ""
+            raise BadEndpoint(
+                "the machine's proxy settings cannot be used: mend HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY (or the same in small letters)"
+                f"{needed}; proxies=False passes them over"
+            ) from None
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.model!r} at {self.address}>"
@@ -135,8 +146,15 @@ class Endpoint:
         ).encode()  # ASCII: lone surrogates of a prompt pass as escapes
         try:
             async with self._client.stream("POST", f"{self.address}/chat/completions", content=content) as answer:
+                encoding = answer.headers.get("content-encoding", "").strip().lower()
+                if encoding not in ("", "identity"):  # never decoded: a few kilobytes may stand for gigabytes
+                    if not answer.is_success:
+                        return answer.status_code, answer.headers, b""
+                    raise BadReply(
+                        f"{where} answered in the encoding {tidy(encoding)!r} although none was asked for: is a proxy compressing its answers?"
+                    )
                 body = bytearray()
-                async for chunk in answer.aiter_bytes():
+                async for chunk in answer.aiter_raw():
                     body += chunk
                     if len(body) > LONGEST_REPLY:
                         raise BadReply(f"{where} answered with more than {LONGEST_REPLY:,} bytes: is it an OpenAI-compatible endpoint?")
@@ -149,8 +167,6 @@ class Endpoint:
             raise ModelUnreachable(
                 f"{where} cannot be connected to ({self._reason(error)}): is it running, and is the address right?"
             ) from None
-        except httpx.DecodingError as error:
-            raise BadReply(f"{where} answered with bytes that cannot be decompressed ({self._reason(error)})") from None
         except BadReply:
             raise
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, RuntimeError, ValueError) as error:

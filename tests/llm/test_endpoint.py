@@ -85,13 +85,41 @@ async def test_a_prompt_with_a_lone_surrogate_is_sent_and_one_in_the_answer_is_r
     assert server.asked[0].json["messages"][0]["content"] == "x\udcff"
 
 
-async def test_a_compressed_answer_is_read():
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "GZIP", "br"])
+async def test_a_compressed_answer_is_refused_unread(encoding):
     status, headers, body = completion("small")
-    with loopback((status, headers | {"content-encoding": "gzip"}, gzip.compress(body))) as server:
-        assert (await ask(server)).text == "small"
-    with loopback((status, headers | {"content-encoding": "gzip"}, body)) as server:
-        with pytest.raises(BadReply, match="decompressed"):
+    with loopback((status, headers | {"content-encoding": encoding}, gzip.compress(gzip.compress(body)))) as server:
+        with pytest.raises(BadReply, match="although none was asked for"):
             await ask(server)
+    assert server.asked[0].headers["accept-encoding"] == "identity"
+
+
+async def test_an_answer_that_says_it_is_not_compressed_is_read():
+    status, headers, body = completion("small")
+    with loopback((status, headers | {"content-encoding": "identity"}, body)) as server:
+        assert (await ask(server)).text == "small"
+
+
+async def test_a_failure_that_is_compressed_keeps_its_kind():
+    with loopback((401, JSON | {"content-encoding": "gzip"}, gzip.compress(b"{}"))) as server:
+        with pytest.raises(KeyRefused):
+            await ask(server)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("http_proxy", "::bad", "proxy settings"),
+        ("ALL_PROXY", "foo://user:hunter2@x", "proxy settings"),
+        ("SSL_CERT_FILE", "/no/such/file", "certificates cannot be loaded"),
+        ("SSL_CERT_FILE", __file__, "certificates cannot be loaded"),
+    ],
+)
+def test_settings_of_the_machine_that_cannot_be_used_are_a_bad_endpoint(monkeypatch, name, value, expected):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(BadEndpoint, match=expected) as caught:
+        Endpoint(model="m", base_url="https://127.0.0.1:9/v1", api_key=KEY)
+    assert "hunter2" not in str(caught.value)
 
 
 async def test_missing_usage_model_and_finish_reason_are_not_invented():
