@@ -57,3 +57,15 @@ def test_the_module_and_the_installed_command_print_the_same_version(tmp_path: P
     ]
     assert outputs[0] == outputs[1]
     assert outputs[0].startswith(f"retinue {retinue.__version__} (Python {sys.version_info[0]}.{sys.version_info[1]}")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", [["version"], ["doctor"], ["models", "list"]])
+def test_an_output_that_takes_nothing_is_one_sentence(command: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "retinue", *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: the output cannot be written: ")
+    assert done.stderr.count("\n") == 1

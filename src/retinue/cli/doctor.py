@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from retinue.cli.output import say
+
 __all__ = ["doctor"]
 
 
@@ -44,7 +46,7 @@ def doctor(data_dir: Path | None, modules: tuple[str, ...]) -> None:
     )
     broken = 0
     for finding in findings:
-        click.echo(f"{'!!' if finding.broken else '  '} {finding.what}: {finding.text}")
+        say(f"{'!!' if finding.broken else '  '} {finding.what}: {finding.text}")
         broken += finding.broken
     if broken:
         raise click.ClickException(f"{broken} of these must be mended (marked !!)")

