@@ -7,6 +7,7 @@ actor's cell and the rest in a deque); priority and conflating ones bring a queu
 from __future__ import annotations
 
 import heapq
+import logging
 import math
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
@@ -22,6 +23,8 @@ DEFAULT_CAPACITY = 1024
 
 Overflow = Literal["reject", "drop_oldest", "drop_newest", "wait"]
 Q = TypeVar("Q")
+
+_log = logging.getLogger("retinue.mailbox")
 
 
 class Queue(Protocol[Q]):
@@ -50,27 +53,65 @@ class Queue(Protocol[Q]):
         ...
 
 
-class PriorityQueue(Generic[Q]):
-    """Smallest key first; equal keys in the order they came. The key is read when the message arrives, the choice is made when it is taken."""
+class _Entry(Generic[Q]):
+    """An item of a priority queue. Only placing it may raise; later on, keys that cannot be compared count as equal."""
 
-    __slots__ = ("_count", "_heap", "_key")
+    __slots__ = ("item", "key", "number", "queue")
+
+    def __init__(self, key: Any, number: int, item: Q, queue: PriorityQueue[Q]) -> None:
+        self.key = key
+        self.number = number
+        self.item = item
+        self.queue = queue
+
+    def __lt__(self, other: _Entry[Q]) -> bool:
+        try:
+            return self.number < other.number if self.key == other.key else bool(self.key < other.key)
+        except BaseException as error:
+            if self.queue.placing is self:
+                raise
+            self.queue.puzzled(error)
+            return self.number < other.number
+
+
+class PriorityQueue(Generic[Q]):
+    """Smallest key first; equal keys in the order they came. The key is read when the message arrives, the choice is made when it is taken.
+
+    A key that cannot be compared with those it meets on its way in makes `push` raise. Where that shows only later, the two count as equal.
+    """
+
+    __slots__ = ("_count", "_heap", "_key", "_told", "placing")
 
     def __init__(self, key: Callable[[Any], Any]) -> None:
         self._key = key
-        self._heap: list[tuple[Any, int, Q]] = []
+        self._heap: list[_Entry[Q]] = []
         self._count = 0
+        self._told = False
+        self.placing: _Entry[Q] | None = None
 
     def push(self, item: Q, message: Any, *, alone: bool = False) -> Q | None:  # noqa: ARG002 - nothing is ever replaced here
-        """Takes an item in."""
+        """Takes an item in. Raises what its key does, and what comparing the key raises; it is not taken in then."""
         self._count += 1
-        entry = (self._key(message), self._count, item)
+        self.placing = entry = _Entry(self._key(message), self._count, item, self)
         try:
             heapq.heappush(self._heap, entry)
         except BaseException:  # keys that cannot be compared: heapq leaves the entry in the heap
+            self.placing = None
             self._heap = [kept for kept in self._heap if kept is not entry]
             heapq.heapify(self._heap)
             raise
+        finally:
+            self.placing = None
         return None
+
+    def puzzled(self, error: BaseException) -> None:
+        """Two keys that wait here cannot be compared: says so, once."""
+        if not self._told:
+            self._told = True
+            _log.error(
+                "keys of a priority mailbox cannot be compared (%s): such messages are taken in the order they came; give keys that all compare with each other",
+                type(error).__qualname__,
+            )
 
     def replaces(self, message: Any) -> bool:  # noqa: ARG002 - nothing is ever replaced here
         """Never."""
@@ -78,19 +119,19 @@ class PriorityQueue(Generic[Q]):
 
     def remove(self, unwanted: Callable[[Q], bool]) -> None:
         """Takes out all items that are unwanted."""
-        self._heap = [entry for entry in self._heap if not unwanted(entry[2])]
+        self._heap = [entry for entry in self._heap if not unwanted(entry.item)]
         heapq.heapify(self._heap)
 
     def pop(self) -> Q:
         """The item with the smallest key."""
-        return heapq.heappop(self._heap)[2]
+        return heapq.heappop(self._heap).item
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def items(self) -> list[Q]:
         """All items, in the order they would be taken."""
-        return [entry[2] for entry in sorted(self._heap, key=lambda entry: entry[:2])]
+        return [entry.item for entry in sorted(self._heap)]
 
 
 class ConflatingQueue(Generic[Q]):
@@ -124,11 +165,17 @@ class ConflatingQueue(Generic[Q]):
 
     def pop(self) -> Q:
         """The item that came first."""
+        for key, item in self._items.items():
+            break
+        else:
+            raise IndexError("the mailbox is empty")
         try:
-            key = next(iter(self._items))
-        except StopIteration:
-            raise IndexError("the mailbox is empty") from None
-        return self._items.pop(key)
+            del self._items[key]
+        except Exception:  # a key that can be hashed no longer: those that wait stay, and are not conflated any more
+            rest = list(self._items.values())[1:]
+            self._items = {(_UNIQUE, -number): waiting for number, waiting in enumerate(rest, self._count)}
+            self._count += len(rest)
+        return item
 
     def __len__(self) -> int:
         return len(self._items)

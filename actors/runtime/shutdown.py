@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import trio
@@ -12,6 +13,8 @@ from retinue.actors.runtime.watch import StopReason
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
+
+_log = logging.getLogger("retinue.runtime")
 
 __all__ = ["HARD_STOP", "abandon", "shut_down", "shut_down_hard"]
 
@@ -62,7 +65,11 @@ def abandon(kernel: Kernel) -> None:
     """The end without any waiting: every actor ends here and now, and every ask is resolved."""
     kernel.closing, kernel.plain = True, False
     for cell in reversed(kernel.cells()):
-        if cell.state != DEAD:
+        if cell.state == DEAD:
+            continue
+        try:
             if cell.extra is not None and cell.extra.host is not None:
                 cell.extra.host.abandon()
             lifecycle.finish(cell, StopReason.SYSTEM)
+        except Exception:  # this runs in a task of trio's own, which nothing may leave
+            _log.exception("%s could not be ended; this is a fault of the runtime", cell.path)

@@ -67,3 +67,38 @@ async def test_an_error_without_a_text_ends_its_actor_and_all_are_told() -> None
             await ref.ask(Go())
         assert sorted(outcomes) == ["ActorStopped", "ActorStopped", "Untold"]
         assert conserved(system)
+
+
+async def test_priority_keys_that_compare_only_in_part_lose_their_order_and_nothing_else() -> None:
+    seen: list[Any] = []
+
+    class Sorter(rt.Actor):
+        @rt.handler
+        async def item(self, message: Item) -> None:
+            seen.append(message.key)
+            await trio.lowlevel.checkpoint()
+
+    async with rt.ActorSystem("partly") as system:
+        innocent = await system.spawn(Innocent)
+        ref = await system.spawn(Sorter, mailbox=rt.Mailbox.priority(lambda message: message.key))
+        keys = [(0,), (0,), (1, "a"), (1, 2), (2,)]
+        assert all(ref.tell(Item(key)) for key in keys)  # each compares with the one above it in the heap
+        await system.wait_quiet()
+        assert sorted(map(str, seen)) == sorted(map(str, keys))
+        assert await innocent.ask(Go()) == 1
+        assert conserved(system)
+
+
+async def test_mail_under_keys_that_compare_only_in_part_is_refused_at_a_stop() -> None:
+    class Stopper(rt.Actor):
+        @rt.handler
+        async def item(self, message: Item) -> None:
+            self.ctx.stop()
+
+    async with rt.ActorSystem("partly") as system:
+        ref = await system.spawn(Stopper, mailbox=rt.Mailbox.priority(lambda message: message.key))
+        for key in [(0,), (0,), (1, "a"), (1, 2), (2,)]:
+            ref.tell(Item(key))
+        await (await system.watch(ref)).wait()
+        assert reasons(system) == {"stopped": 4}
+        assert conserved(system)
