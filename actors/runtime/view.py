@@ -5,11 +5,13 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from retinue.actors.runtime.current import Delivery, Roots, current
 from retinue.actors.runtime.statistics import SystemStatistics, statistics_of
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.ref import Ref
+    from retinue.security.context import SecurityContext
 
 __all__ = ["SystemView"]
 
@@ -33,5 +35,18 @@ class SystemView:
         return statistics_of(kernel) if get_ident() == kernel.thread else kernel.portal.call(statistics_of, kernel)
 
     def find(self, name: str) -> Ref[Any] | None:
-        """The living actor with that path or registered name, or None."""
-        return self._kernel.names.get(name)
+        """The living actor with that path or registered name, or None; only what the current message's authority may address.
+
+        That is an actor with a handler that is open to all or whose operation the effective context permits, the actor itself, and its children.
+        """
+        ref = self._kernel.names.get(name)
+        turn = current()
+        if ref is None or turn.__class__ is not Delivery or turn.cell.kernel is not self._kernel:
+            return ref if turn.__class__ is Roots else None
+        cell = ref._cell
+        own = cell is turn.cell or cell.parent is turn.cell
+        return ref if own or any(_may_send(turn.security, handler.requires) for handler in cell.handlers.values()) else None
+
+
+def _may_send(security: SecurityContext, operation: str | None) -> bool:
+    return operation is None or security.allows(operation) is True
