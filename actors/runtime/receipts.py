@@ -16,6 +16,8 @@ class Receipt:
         reason: None when accepted, else the dead letter's reason: "stopped", "mailbox_full", "dropped_newest", "denied", "system_closed", "poison" (it waited
             for room, and the mailbox's key failed on it). A message handed over from another thread is accepted with the reason "handed_over": its place
             in the mailbox is decided a moment later.
+
+    Two receipts that say the same are equal; a copy is the receipt itself.
     """
 
     __slots__ = ("accepted", "reason")
@@ -29,6 +31,23 @@ class Receipt:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a receipt cannot be changed")
+
+    def __copy__(self) -> Receipt:
+        return self
+
+    def __deepcopy__(self, _: object) -> Receipt:
+        return self
+
+    def __reduce__(self) -> tuple[type[Receipt], tuple[bool, str | None]]:
+        return Receipt, (self.accepted, self.reason)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Receipt):
+            return NotImplemented
+        return self.accepted == other.accepted and self.reason == other.reason
+
+    def __hash__(self) -> int:
+        return hash((self.accepted, self.reason))
 
     def __bool__(self) -> bool:
         return self.accepted

@@ -49,9 +49,15 @@ _new = Delivery.__new__
 
 def check_timeout(timeout: object) -> float:
     """A time-out in seconds, 0 or more (`math.inf`: none), else a DefinitionError."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or math.isnan(timeout) or timeout < 0:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise DefinitionError(f"timeout={timeout!r}: give seconds, 0 or more, or math.inf for no limit")
-    return timeout
+    try:
+        seconds = float(timeout)
+    except OverflowError:  # an int that not even a text may be able to show
+        raise DefinitionError("timeout= is an int of too many digits: give seconds, 0 or more, or math.inf for no limit") from None
+    if not seconds >= 0:  # NaN is not
+        raise DefinitionError(f"timeout={timeout!r}: give seconds, 0 or more, or math.inf for no limit")
+    return seconds
 
 
 @final

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import pickle
 import threading
 from typing import Any
 
@@ -12,6 +15,8 @@ import trio.testing
 import retinue as rt
 from core_hosts import conserved, reasons
 from core_puppet import Call, Do, Puppet
+from retinue.actors.runtime import receipts
+from retinue.actors.runtime.ref import check_timeout
 
 
 @rt.message
@@ -136,7 +141,9 @@ async def test_nothing_is_forwarded_to_another_system(told: bool) -> None:
         seen: list[str] = []
 
         def forward(actor: Puppet) -> str:
-            with pytest.raises(rt.DefinitionError, match=r"belongs to another system \('there', and this is 'here'\): ask it and answer, or tell it"):
+            with pytest.raises(
+                rt.DefinitionError, match=r"belongs to another system \('there', and this is 'here'\): ask it and answer, or tell it"
+            ):
                 actor.ctx.forward(back, Call(lambda _: seen.append("forwarded")), context=permitted)
             return "mine"
 
@@ -149,3 +156,26 @@ async def test_nothing_is_forwarded_to_another_system(told: bool) -> None:
             assert conserved(system)
         assert seen == []
         assert reasons(here) == {}
+
+
+@pytest.mark.parametrize("receipt", [receipts.ACCEPTED, receipts.HANDED_OVER, receipts.FULL], ids=repr)
+def test_a_receipt_is_its_own_copy_and_survives_pickling(receipt: rt.Receipt) -> None:
+    assert copy.copy(receipt) is receipt
+    assert copy.deepcopy([receipt])[0] is receipt
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(receipt, protocol))
+        assert (again.accepted, again.reason) == (receipt.accepted, receipt.reason)
+        assert again == receipt
+        assert hash(again) == hash(receipt)
+    assert receipt != receipts.STOPPED
+    assert receipt != (receipt.accepted, receipt.reason)
+
+
+@pytest.mark.parametrize(
+    "timeout",
+    [10**400, 10**5000, -(10**5000), -1, math.nan, True, "1"],
+    ids=["huge", "unprintable", "hugely negative", "negative", "nan", "bool", "str"],
+)
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(timeout: Any) -> None:
+    with pytest.raises(rt.DefinitionError, match="timeout"):
+        check_timeout(timeout)
