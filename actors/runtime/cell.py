@@ -207,7 +207,7 @@ class Cell:
 
         Whoever is `patient` would rather wait for room than have others' mail dropped; askers always are.
         """
-        if self.state == IDLE and self.queue is None:
+        if self.state == IDLE and self.queue is None and not self.closed:
             self.head = delivery
             self.state = READY
             self.kernel.push(self)

@@ -14,7 +14,7 @@ import trio
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
 from retinue.actors.runtime.asks import StartSlot, stopped_error
-from retinue.actors.runtime.cell import DEAD, IDLE, Cell, Spec
+from retinue.actors.runtime.cell import DEAD, IDLE, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Roots, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.deadlines import Deadlines
@@ -452,9 +452,10 @@ class Kernel(Scheduler):
                 cell.extras().cause = error
                 lifecycle.finish(cell, StopReason.START_FAILED)
                 raise
-            cell.state = IDLE
-            if cell.head is not None or cell.control is not None or cell.queue is not None:
-                cell.settle()
+            if cell.state == WAITING:  # else its constructor did something that put it into the ready queue, as a stop does
+                cell.state = IDLE
+                if cell.head is not None or cell.control is not None or cell.queue is not None:
+                    cell.settle()
             return cell.ref
         start = make_delivery(cell, None, None, security, None, turn if turn.__class__ is Delivery else None)
         slot = start.slot = StartSlot(self, start)

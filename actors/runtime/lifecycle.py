@@ -15,8 +15,8 @@ from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
 from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
 from retinue.actors.runtime.errors import ActorStopped, StartTimeout
 from retinue.actors.runtime.receipts import STOPPED
-from retinue.actors.runtime.stepping import call, resume
-from retinue.actors.runtime.supervision import next_delay
+from retinue.actors.runtime.stepping import call, odd_exit, resume
+from retinue.actors.runtime.supervision import leaves, next_delay
 from retinue.actors.runtime.watch import StopReason, terminated_of
 from retinue.security.errors import DefinitionError
 
@@ -64,13 +64,23 @@ def build(cell: Cell, turn: Delivery | None = None) -> None:
             turn.depth = 0
             turn.message = turn.handler = turn.source = turn.timeout = None
             turn.slot = turn.postmark = turn.waits = turn.suspension = turn.received = None
-        if birth is None:
-            cell.kernel.template.copy().run(call, turn, cls.__init__, (actor,), _NO_KEYWORDS)
-        else:
-            cell.kernel.template.copy().run(call, turn, cls.__init__, (actor, *birth[0]), birth[1])
+        try:
+            if birth is None:
+                cell.kernel.template.copy().run(call, turn, cls.__init__, (actor,), _NO_KEYWORDS)
+            else:
+                cell.kernel.template.copy().run(call, turn, cls.__init__, (actor, *birth[0]), birth[1])
+        except GeneratorExit as exit_:
+            raise odd_exit(exit_) from exit_
     elif birth is not None:
         raise DefinitionError(f"{cls.__qualname__} has no constructor and takes no arguments, but spawn was given some")
     cell.actor = actor
+
+
+def _call_hook(turn: Delivery, function: Any, arguments: tuple[Any, ...]) -> Any:
+    try:
+        return call(turn, function, arguments, _NO_KEYWORDS)
+    except GeneratorExit as exit_:  # as itself it would close the coroutine that runs the hook
+        raise odd_exit(exit_) from exit_
 
 
 async def _hook(cell: Cell, function: Any, *arguments: Any) -> None:
@@ -78,9 +88,9 @@ async def _hook(cell: Cell, function: Any, *arguments: Any) -> None:
     turn = make_delivery(cell, None, None, cell.grant, None)
     context = cell.kernel.context_of(cell)
     if cell.spec.cls.blocking:
-        await cell.extras().host.run(turn, context.run, call, turn, function, (cell.actor, *arguments), {})
+        await cell.extras().host.run(turn, context.run, _call_hook, turn, function, (cell.actor, *arguments))
         return
-    result = context.run(call, turn, function, (cell.actor, *arguments), {})
+    result = context.run(_call_hook, turn, function, (cell.actor, *arguments))
     if isinstance(result, Coroutine):
         cell.turn = turn
         with trio.CancelScope() as scope:  # a stop cuts off what it finds here when its grace is over
@@ -89,6 +99,8 @@ async def _hook(cell: Cell, function: Any, *arguments: Any) -> None:
                 trap = context.run(result.send, None)
             except StopIteration:
                 return
+            except GeneratorExit as exit_:
+                raise odd_exit(exit_) from exit_
             finally:
                 cell.kernel.running = cell
             await resume(context.run, result, trap, cell.kernel, turn)
@@ -199,13 +211,29 @@ def fail_task(cell: Cell, name: str, error: BaseException) -> None:
     """A task that the actor owns failed, which is a failure of the actor."""
     if cell.state == DEAD or cell.closed:
         return
-    fatal = isinstance(error, (SystemExit, KeyboardInterrupt))
     _log.error("%s failed in its task %s", cell.path, name, exc_info=error)
-    if fatal:
-        cell.kernel.crash(error)
-        request_stop(cell, StopReason.FAILED, error)
-    else:
+    if not _crash_if_fatal(cell, error):
         cell.signal(fail, error)
+
+
+def _crash_if_fatal(cell: Cell, error: BaseException) -> bool:
+    """SystemExit and KeyboardInterrupt end the whole system; says whether it is one, or has one in it."""
+    fatal = next((leaf for leaf in leaves(error) if isinstance(leaf, (SystemExit, KeyboardInterrupt))), None)
+    if fatal is None:
+        return False
+    cell.kernel.crash(fatal)
+    request_stop(cell, StopReason.FAILED, fatal)
+    return True
+
+
+def _failure_in(error: BaseException) -> BaseException:
+    """What an actor's code raised, without trio's cancellation. Raises the error on where it is nothing else, or closes a coroutine of ours."""
+    from retinue.actors.runtime.outcomes import without_cancelled
+
+    failure = None if isinstance(error, GeneratorExit) else without_cancelled(error)
+    if failure is None:
+        raise error
+    return failure
 
 
 def _schedule_restart(cell: Cell, error: BaseException) -> None:
@@ -297,13 +325,15 @@ async def revive(cell: Cell) -> None:
     extra = cell.extras()
     try:
         await _bring_up(cell)
-    except Exception as error:
+    except BaseException as error:
+        failure = _failure_in(error)
         cell.turn = None
         cell.actor = None
         await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
         await _close_host(cell)
-        _log.error("%s failed to start again", cell.path, exc_info=error)
-        fail(cell, error)
+        _log.error("%s failed to start again", cell.path, exc_info=failure)
+        if not _crash_if_fatal(cell, failure):
+            fail(cell, failure)
         return
     cell.turn = None
     extra.restarts += 1
@@ -433,8 +463,10 @@ async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
             await _hook(cell, cell.spec.cls.on_stop, reason)
         if scope.cancelled_caught:
             _log.error("%s: on_stop(%s) took longer than %g s and was cancelled", cell.path, reason, grace)
-    except Exception:
-        _log.exception("%s: on_stop(%s) failed", cell.path, reason)
+    except BaseException as error:
+        failure = _failure_in(error)
+        _log.error("%s: on_stop(%s) failed", cell.path, reason, exc_info=failure)
+        _crash_if_fatal(cell, failure)
     finally:
         cell.turn = None
         if scope is not None:

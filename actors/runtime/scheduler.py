@@ -293,8 +293,12 @@ async def _run_control(kernel: Kernel, cell: Cell) -> None:
                 except StopIteration:
                     continue
                 await drive(_step, coroutine, trap, kernel, None)
-        except Exception:  # what actors raise was dealt with inside; this would be ours
+        except BaseException as error:  # what actors raise was dealt with inside; this would be ours
+            if isinstance(error, GeneratorExit) or outcomes.without_cancelled(error) is None:
+                raise
             _log.exception("%s: %s failed; this is a fault of the runtime", cell.path, getattr(function, "__qualname__", function))
+            if function is lifecycle.stop and cell.state != DEAD:
+                lifecycle.finish(cell, lifecycle.FAILED)
         finally:
             coroutine = None
     cell.control = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -101,4 +102,95 @@ async def test_mail_under_keys_that_compare_only_in_part_is_refused_at_a_stop() 
             ref.tell(Item(key))
         await (await system.watch(ref)).wait()
         assert reasons(system) == {"stopped": 4}
+        assert conserved(system)
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, GeneratorExit])
+@pytest.mark.parametrize("where", ["constructor", "on_start", "on_stop"])
+async def test_no_exception_of_a_restart_ends_more_than_the_actor(where: str, kind: type[BaseException], blocking: bool) -> None:
+    made: list[str] = []
+
+    class Odd(rt.Actor, blocking=blocking):
+        def __init__(self) -> None:
+            made.append("one")
+            if len(made) == 2 and where == "constructor":
+                raise kind("odd")
+
+        def on_start(self) -> None:
+            if len(made) == 2 and where == "on_start":
+                raise kind("odd")
+
+        def on_stop(self, reason: rt.StopReason) -> None:
+            if where == "on_stop":
+                raise kind("odd")
+
+        @rt.handler
+        def go(self, message: Go) -> int:
+            if len(made) == 1:
+                raise ValueError
+            return len(made)
+
+    async with rt.ActorSystem("odd") as system:
+        innocent = await system.spawn(Innocent)
+        ref = await system.spawn(Odd, supervision=AT_ONCE)
+        with pytest.raises(ValueError):
+            await ref.ask(Go())
+        assert await ref.ask(Go()) == (2 if where == "on_stop" else 3)
+        assert await innocent.ask(Go()) == 1
+
+
+@pytest.mark.parametrize("where", ["constructor", "on_stop"])
+async def test_an_exit_at_a_restart_ends_the_system_in_good_order(where: str) -> None:
+    made: list[str] = []
+
+    class Leaver(rt.Actor):
+        def __init__(self) -> None:
+            made.append("one")
+            if len(made) == 2 and where == "constructor":
+                raise SystemExit(3)
+
+        def on_stop(self, reason: rt.StopReason) -> None:
+            if where == "on_stop" and reason == "restart":
+                raise SystemExit(3)
+
+        @rt.handler
+        def go(self, message: Go) -> int:
+            raise ValueError
+
+    with pytest.raises(SystemExit) as left:
+        async with rt.ActorSystem("leaver") as system:
+            ref = await system.spawn(Leaver, supervision=AT_ONCE)
+            with pytest.raises(ValueError):
+                await ref.ask(Go())
+            await trio.sleep_forever()
+    assert left.value.code == 3
+
+
+@pytest.mark.parametrize("restart", ["transient", "permanent"])
+async def test_an_actor_that_stops_in_its_constructor_is_run_by_one_worker(restart: Any, autojump_clock: MockClock) -> None:
+    log: list[str] = []
+
+    class Brief(rt.Actor):
+        def __init__(self) -> None:
+            if "made" not in log:
+                self.ctx.stop()
+            log.append("made")
+
+        async def on_stop(self, reason: rt.StopReason) -> None:
+            log.append("ends")
+            await trio.sleep(1)
+            log.append("ended")
+
+        @rt.handler
+        def item(self, message: Item) -> None:
+            log.append("item")
+
+    async with rt.ActorSystem("brief") as system:
+        ref = await system.spawn(Brief, supervision=rt.Supervision(restart=restart, backoff=(0, 0)))
+        ref.tell(Item())
+        await trio.sleep(0.5)
+        ref.tell(Item())
+        await trio.sleep(2)
+        assert log == (["made", "ends", "ended"] if restart == "transient" else ["made", "ends", "ended", "made", "item", "item"])
         assert conserved(system)
