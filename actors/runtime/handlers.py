@@ -169,6 +169,7 @@ def collect_handlers(cls: type, names: dict[str, Any], *, blocking: bool) -> dic
         for message in found:
             info = HandlerInfo(message, function, kind, options)
             _check_form(info, where)
+            _check_answer(info, names, where)
             other = table.get(message)
             if other is not None:
                 raise DefinitionError(
@@ -218,6 +219,33 @@ def _check_form(info: HandlerInfo, where: str) -> None:
         raise DefinitionError(f"{where} answers {info.info.label}, a Stream: write it as `async def` with `yield`")
     if not stream and info.kind == GENERATOR:
         raise DefinitionError(f"{where} yields, but {info.info.label} is no Stream; derive the message from Stream[…] or return one value")
+
+
+_WIDENS = {(int, float), (int, complex), (float, complex)}  # what type checkers take for the other
+
+
+def _check_answer(info: HandlerInfo, names: dict[str, Any], where: str) -> None:
+    """Refuses a return annotation that contradicts the request's `R`, where both are plain classes. None is allowed: the answer may be deferred."""
+    annotation = info.function.__annotations__.get("return")
+    if info.info.kind != "request" or annotation is None:
+        return
+    try:
+        given, wanted = _resolve(info.function, annotation, names), info.info.reply
+    except Exception:  # a name for type checkers only, perhaps
+        return
+    for kind in (given, wanted):
+        if (
+            kind in (Any, object)
+            or not isinstance(kind, type)
+            or typing.get_origin(kind) is not None
+            or getattr(kind, "_is_protocol", False)
+        ):
+            return
+    if given is type(None) or issubclass(given, wanted) or (given, wanted) in _WIDENS:
+        return
+    raise DefinitionError(
+        f"{where} answers with {given.__qualname__}, but {info.info.label} is a Request[{wanted.__qualname__}]; make the two agree"
+    )
 
 
 def _message_types(function: Callable[..., Any], where: str, names: dict[str, Any]) -> list[type[Message]] | None:
