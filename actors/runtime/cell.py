@@ -208,9 +208,13 @@ class Cell:
         Whoever is `patient` would rather wait for room than have others' mail dropped; askers always are.
         """
         if self.state == IDLE and self.queue is None and not self.closed:
+            try:
+                self.kernel.push(self)
+            except RecursionError:  # the sender's stack is full
+                self.kernel.sent -= 1  # what raises at the send site was never sent
+                raise
             self.head = delivery
             self.state = READY
-            self.kernel.push(self)
             return ACCEPTED
         if self.closed or self.state == DEAD:
             return STOPPED if not self.kernel.closing else CLOSED
@@ -241,15 +245,18 @@ class Cell:
         try:
             if len(queue) >= capacity and (alone or not queue.replaces(delivery.message)):
                 return FULL
+            if self.state == IDLE:
+                self.kernel.push(self)
+                self.state = READY
             replaced = queue.push(delivery, delivery.message, alone=alone)
+        except RecursionError:  # the sender's stack is full
+            self.kernel.sent -= 1
+            raise
         except Exception as error:
             self.kernel.sent -= 1  # what raises at the send site was never sent
             raise DefinitionError(self._no_key(delivery)) from error
         if replaced is not None:
             self.kernel.refuse(replaced, "conflated")
-        if self.state == IDLE:
-            self.state = READY
-            self.kernel.push(self)
         return ACCEPTED
 
     def _no_key(self, delivery: Delivery) -> str:
@@ -383,20 +390,28 @@ class Cell:
         if self.state == DEAD:
             return
         if self.control:
-            self.state = READY
-            self.kernel.push(self)
+            self._get_ready()
         elif self.actor is None:
             self.state = WAITING
         elif self.head is not None or (self.queue is not None and len(self.queue)):
-            self.state = READY
-            self.kernel.push(self)
+            self._get_ready()
         else:
             self.state = IDLE
             if self.box is not None:
                 self.drop_box()
 
+    def _get_ready(self) -> None:
+        self.state = READY
+        try:
+            self.kernel.push(self)
+        except RecursionError:  # an asker's stack is full; the next that is pushed, or suspends, wakes a worker
+            self.kernel.ready.append(self)
+
     def push_front(self, delivery: Delivery) -> None:
         """Puts a message before all others, whatever the capacity: unstashed mail, for one."""
+        if self.state == IDLE:
+            self.kernel.push(self)
+            self.state = READY
         if self.extra is not None:
             self.extra.notices = 0  # those that still wait are behind it now
         if self.head is not None:
@@ -404,9 +419,6 @@ class Cell:
                 self.box = deque()
             self.box.appendleft(self.head)
         self.head = delivery
-        if self.state == IDLE:
-            self.state = READY
-            self.kernel.push(self)
 
     def push_notice(self, delivery: Delivery) -> None:
         """Puts a notice of the runtime's before all mail, and behind the notices that came before it."""
@@ -450,10 +462,10 @@ class Cell:
         control = self.control
         if control is None:
             control = self.control = deque()
-        control.append((function, arguments))
         if self.state in (IDLE, WAITING):
-            self.state = READY
             self.kernel.push(self)
+            self.state = READY
+        control.append((function, arguments))
 
     def mail(self) -> list[Delivery]:
         """Everything that waits, those included that wait for room."""

@@ -48,6 +48,10 @@ IDLE_WORKERS: Final = 8
 """Workers that are kept while there is nothing to do."""
 
 
+START_DEPTH: Final = 40
+"""Calls on the stack that the start of a worker task may need, and more."""
+
+
 class Scheduler:
     """The ready queue and its workers. The mutable heart of a kernel, which derives from it.
 
@@ -80,20 +84,25 @@ class Scheduler:
     # -- waking ------------------------------------------------------------------------------------------------------------------------------------
 
     def push(self, cell: Cell) -> None:
-        """Puts a cell at the tail of the ready queue; its state is READY already."""
-        self.ready.append(cell)
+        """Puts a cell at the tail of the ready queue; the caller sets its state to READY then.
+
+        Raises RecursionError where the stack is full, with nothing changed: what may raise comes first, here and in the callers.
+        """
         cell.ready_at = perf_counter()
         if not self.lookers:
             self.wake()
+        self.ready.append(cell)
 
     def wake(self) -> None:
-        """Schedules a worker: a parked one, else a new one."""
-        self.lookers += 1
+        """Schedules a worker: a parked one, else a new one. Raises RecursionError where the stack is full, with nothing changed."""
         if self.parked:
-            reschedule(self.parked.pop())
+            reschedule(self.parked[-1])  # changes nothing before its deepest call
+            self.parked.pop()
         else:
-            self.workers += 1
+            _check_stack(START_DEPTH)  # trio's start of a task, cut off in the middle, cannot be undone
             self.start_worker()
+            self.workers += 1
+        self.lookers += 1
 
     def start_worker(self) -> None:
         """Starts one more worker task."""
@@ -302,6 +311,12 @@ async def _run_control(kernel: Kernel, cell: Cell) -> None:
         finally:
             coroutine = None
     cell.control = None
+
+
+def _check_stack(depth: int) -> None:
+    """Raises RecursionError where there is no room for so many calls."""
+    if depth:
+        _check_stack(depth - 1)
 
 
 def _step(function: Callable[[Any], Any], argument: Any) -> Any:

@@ -194,3 +194,36 @@ async def test_an_actor_that_stops_in_its_constructor_is_run_by_one_worker(resta
         await trio.sleep(2)
         assert log == (["made", "ends", "ended"] if restart == "transient" else ["made", "ends", "ended", "made", "item", "item"])
         assert conserved(system)
+
+
+async def test_a_tell_on_a_full_stack_leaves_its_target_able_to_run() -> None:
+    class Log(rt.Actor):
+        @rt.handler
+        def item(self, message: Item) -> None:
+            pass
+
+        @rt.handler
+        def go(self, message: Go) -> int:
+            return 1
+
+    class Crawl(rt.Actor):
+        @rt.handler
+        def go(self, message: Go) -> int:
+            def walk(number: int) -> None:
+                try:
+                    walk(number + 1)
+                except RecursionError:
+                    message.what.tell(Item(number))
+                    raise
+
+            walk(0)
+            return 0
+
+    async with rt.ActorSystem("deep") as system:
+        innocent, log, crawl = await system.spawn(Log), await system.spawn(Log), await system.spawn(Crawl)
+        with pytest.raises(RecursionError):
+            await crawl.ask(Go(log))
+        assert await log.ask(Go(), timeout=5) == 1
+        innocent.tell(Item())
+        assert await innocent.ask(Go(), timeout=5) == 1
+        await system.wait_quiet(timeout=5)
