@@ -165,10 +165,10 @@ class ConflatingQueue(Generic[Q]):
 
     def pop(self) -> Q:
         """The item that came first."""
-        for key, item in self._items.items():
-            break
-        else:
+        first = next(iter(self._items.items()), None)
+        if first is None:
             raise IndexError("the mailbox is empty")
+        key, item = first
         try:
             del self._items[key]
         except Exception:  # a key that can be hashed no longer: those that wait stay, and are not conflated any more

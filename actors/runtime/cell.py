@@ -97,11 +97,12 @@ class Extra:
         limit: The deadline that does so.
         ending: The last `on_stop` runs.
         restarting: The actor waits for its children to end, to be restarted.
+        revival: The deadline at which it is made anew, while a restart is delayed.
     """
 
     __slots__ = (
-        "cause", "deferred", "delay", "ending", "failures", "history", "host", "incarnation", "limit", "notices", "reason", "restarting", "restarts", "stash", "stop_by", "tasks",
-        "waiters", "watchers", "withdrawn",
+        "cause", "deferred", "delay", "ending", "failures", "history", "host", "incarnation", "limit", "notices", "reason", "restarting", "restarts", "revival", "stash", "stop_by",
+        "tasks", "waiters", "watchers", "withdrawn",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -124,6 +125,7 @@ class Extra:
         self.limit: Entry | None = None
         self.ending = False
         self.restarting = False
+        self.revival: Entry | None = None
 
 
 class Cell:

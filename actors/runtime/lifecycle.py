@@ -43,6 +43,9 @@ _NO_KEYWORDS: dict[str, Any] = {}
 START_GRACE = 30.0
 """Seconds that stopping children, own tasks and `on_stop` may take at a restart, each."""
 
+ROUNDS = 16
+"""How often an end looks for children and tasks that were started while others were ended."""
+
 
 # -- birth -----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -287,16 +290,25 @@ async def restart(cell: Cell, delay: float) -> None:
     extra.restarting = False
     if cell.actor is not None:
         await _run_on_stop(cell, StopReason.RESTART, START_GRACE)
+        await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)  # what on_stop has spawned or started
     await _close_host(cell)
     cell.actor = None
     _fail_deferred(cell)
     cell.gate_context = cell.gate_handler = cell.gate_security = None
     while extra.stash:
         cell.push_front(extra.stash.pop())
+    _disarm_revival(cell)
     if delay > 0:
-        cell.kernel.deadlines.add(trio.current_time() + delay, lambda: cell.signal(revive))
+        extra.revival = cell.kernel.deadlines.add(trio.current_time() + delay, lambda: cell.signal(revive))
     else:
         await revive(cell)
+
+
+def _disarm_revival(cell: Cell) -> None:
+    extra = cell.extra
+    if extra is not None and extra.revival is not None:
+        cell.kernel.deadlines.cancel(extra.revival)
+        extra.revival = None
 
 
 def check_restarting(asker: Cell, target: Cell, message: Any) -> None:
@@ -423,11 +435,20 @@ async def _stop(cell: Cell, reason: StopReason, until: float) -> None:
     await _end_dependents(cell, reason, until)
     if cell.actor is not None:
         await _run_on_stop(cell, reason, max(until - trio.current_time(), cell.kernel.stop_grace))
+        await _end_dependents(cell, reason, until)  # what on_stop has started
     await _close_host(cell)
     finish(cell, reason)
 
 
 async def _end_dependents(cell: Cell, reason: StopReason, until: float) -> None:
+    """Stops the children and the actor's own tasks, and what those started while they were ended; not for ever, should each start another."""
+    for _ in range(ROUNDS):
+        if not cell.children and (cell.extra is None or not cell.extra.tasks):
+            return
+        await _end_those_there(cell, reason, until)
+
+
+async def _end_those_there(cell: Cell, reason: StopReason, until: float) -> None:
     """Stops the children, last born first, with one grace for all of them, and then the tasks that the actor owns."""
     child_reason = StopReason.SYSTEM if reason is StopReason.SYSTEM else StopReason.STOPPED
     while cell.children:
@@ -509,7 +530,7 @@ def finish(cell: Cell, reason: StopReason) -> None:
         if extra.reason is None or reason is StopReason.START_FAILED:
             extra.reason = reason
     if cell.head is not None or cell.box or cell.queue is not None or extra is not None:
-        for step in (_refuse_mail, _fail_deferred, _unlimit):
+        for step in (_refuse_mail, _fail_deferred, _unlimit, _disarm_revival):
             try:
                 step(cell)
             except Exception:  # parents and watchers are told whatever goes wrong

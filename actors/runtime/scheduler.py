@@ -288,10 +288,13 @@ async def _run_async(kernel: Kernel, cell: Cell, delivery: Any, scope: trio.Canc
 
 
 async def _run_control(kernel: Kernel, cell: Cell) -> None:
-    """Drains the control lane of a cell that this worker runs."""
+    """Takes entries from the control lane of a cell that this worker runs: all, or a turn's worth, for a restart that fails brings the next one."""
     cell.turn = None  # the message before it is settled, and what runs now may take its time
     control = cell.control
-    while control:
+    for _ in _TURN:
+        if not control:
+            break
+        await kernel.breathe(cancel_shielded_checkpoint)
         function, arguments = control.popleft()
         coroutine = None
         try:
@@ -310,7 +313,8 @@ async def _run_control(kernel: Kernel, cell: Cell) -> None:
                 lifecycle.finish(cell, lifecycle.FAILED)
         finally:
             coroutine = None
-    cell.control = None
+    if not control:
+        cell.control = None
 
 
 def _check_stack(depth: int) -> None:

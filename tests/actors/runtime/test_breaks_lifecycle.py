@@ -227,3 +227,89 @@ async def test_a_tell_on_a_full_stack_leaves_its_target_able_to_run() -> None:
         innocent.tell(Item())
         assert await innocent.ask(Go(), timeout=5) == 1
         await system.wait_quiet(timeout=5)
+
+
+async def test_what_the_hook_of_a_restart_starts_does_not_reach_the_new_instance(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    children: list[rt.Ref[Any]] = []
+
+    class Parent(rt.Actor):
+        @rt.handler
+        async def go(self, message: Go) -> int:
+            if message.what == "fail":
+                self.ctx.start_soon(self.renew)
+                await trio.lowlevel.checkpoint()
+                raise ValueError
+            return len(list(self.ctx.children))
+
+        async def renew(self) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.ctx.start_soon(self.last, "from a task")
+
+        async def last(self, name: str) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                log.append(name)
+
+        async def on_stop(self, reason: rt.StopReason) -> None:
+            if reason == "restart":
+                self.ctx.start_soon(self.last, "from on_stop")
+                children.append(await self.ctx.spawn(Innocent))
+
+    async with rt.ActorSystem("late") as system:
+        ref = await system.spawn(Parent, supervision=AT_ONCE)
+        with pytest.raises(ValueError):
+            await ref.ask(Go("fail"))
+        assert await ref.ask(Go()) == 0
+        assert log == ["from a task", "from on_stop"]
+        assert [child.alive for child in children] == [False]
+
+
+async def test_an_actor_that_never_starts_again_leaves_time_to_others() -> None:
+    made: list[int] = []
+    seen: list[int] = []
+
+    class Never(rt.Actor):
+        def __init__(self) -> None:
+            made.append(1)
+            if len(made) > 1:
+                raise ValueError
+
+        @rt.handler
+        def item(self, message: Item) -> None:
+            raise ValueError
+
+    class Counter(rt.Actor):
+        @rt.handler
+        def item(self, message: Item) -> None:
+            seen.append(len(made))
+
+    async with rt.ActorSystem("never") as system:
+        ref = await system.spawn(Never, supervision=rt.Supervision(backoff=(0, 0), intensity=(300, 60.0)))
+        other = await system.spawn(Counter)
+        watch = await system.watch(ref)
+        ref.tell(Item())
+        other.tell(Item())
+        await watch.wait()
+        assert len(made) == 301
+        assert seen[0] < 200  # it had a turn long before the other one gave up
+
+
+async def test_no_timer_of_a_delayed_restart_outlives_its_actor(autojump_clock: MockClock) -> None:
+    class Breaks(rt.Actor):
+        @rt.handler
+        def item(self, message: Item) -> None:
+            raise ValueError
+
+    async with rt.ActorSystem("timer") as system:
+        ref = await system.spawn(Breaks, supervision=rt.Supervision(backoff=(1000, 1000)))
+        for _ in range(2):  # the first restart comes at once
+            ref.tell(Item())
+            await settled()
+        deadlines = system._kernel.deadlines
+        assert len(deadlines) == 1
+        await ref.stop()
+        assert len(deadlines) == 0
