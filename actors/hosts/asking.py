@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from retinue.actors.runtime.asking import check_timeout, note_received, prepare
 from retinue.actors.runtime.asks import DONE, RUNNING, AskSlot
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.errors import ActorStopped, AskCycle, SystemClosed
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.portal import Latch
-from retinue.actors.runtime.ref import Ref, check_timeout, note_received, prepare
+from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError
 

@@ -8,6 +8,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from retinue.actors.runtime import lifecycle
+from retinue.actors.runtime.asking import prepare
 from retinue.actors.runtime.asks import QUEUED, ROOM, RUNNING, AskSlot, TakenSlot, deadline_of
 from retinue.actors.runtime.cell import Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
@@ -16,7 +17,7 @@ from retinue.actors.runtime.deferred import Deferred
 from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.names import cell_of
-from retinue.actors.runtime.ref import Ref, prepare
+from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.watch import Watch
 from retinue.mailbox.errors import MailboxFull

@@ -13,6 +13,7 @@ import trio
 
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
+from retinue.actors.runtime.asking import prepare
 from retinue.actors.runtime.asks import StartSlot, stopped_error
 from retinue.actors.runtime.cell import DEAD, IDLE, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, Roots, current, make_delivery
@@ -24,7 +25,7 @@ from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
 from retinue.actors.runtime.names import Names, check_name
 from retinue.actors.runtime.portal import Portal
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
-from retinue.actors.runtime.ref import Ref, new_cell, prepare
+from retinue.actors.runtime.ref import Ref, new_cell
 from retinue.actors.runtime.scheduler import Scheduler, worker
 from retinue.actors.runtime.stepping import turn_frame
 from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision

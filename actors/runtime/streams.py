@@ -150,7 +150,7 @@ class StreamReader(Generic[E]):
         self._slot: StreamSlot | None = None
 
     async def __aenter__(self) -> Self:
-        from retinue.actors.runtime.ref import prepare
+        from retinue.actors.runtime.asking import prepare
 
         cell = self._cell
         kernel = cell.kernel
@@ -198,7 +198,7 @@ class StreamReader(Generic[E]):
         asker = slot.delivery.asker
         if asker is None or turn is not asker:
             return await slot.next()  # type: ignore[no-any-return]
-        from retinue.actors.runtime.ref import note_received
+        from retinue.actors.runtime.asking import note_received
 
         if not slot.items and slot.stage < DONE:
             check_cycle(asker, slot.delivery.cell, trio.lowlevel.current_task(), f"reading on in the stream of {slot.delivery.cell.path}")

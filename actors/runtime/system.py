@@ -14,13 +14,14 @@ import sniffio
 import trio
 
 from retinue.actors.runtime import stepping
+from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Roots, current_variable
 from retinue.actors.runtime.errors import SystemClosed, WrongEventLoop, WrongThread
 from retinue.actors.runtime.events import Event
 from retinue.actors.runtime.kernel import ASK_TIMEOUT, START_TIMEOUT, STOP_GRACE, Kernel
 from retinue.actors.runtime.names import Names, cell_of, check_name
-from retinue.actors.runtime.ref import Ref, check_timeout
+from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.running import interrupts
 from retinue.actors.runtime.shutdown import abandon, shut_down, shut_down_hard
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of

@@ -25,11 +25,12 @@ import attrs
 import trio
 
 from retinue._twin_slots import Deliver, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.cell import DEAD, Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.errors import AskTimeout, SystemClosed, WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
-from retinue.actors.runtime.ref import Ref, check_timeout
+from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.system import ActorSystem
 from retinue.actors.runtime.watch import terminated_of
 from retinue.mailbox.envelope import Postmark

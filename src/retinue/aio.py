@@ -25,10 +25,10 @@ import attrs
 from retinue._twin import Call, Options, Twin, TwinRef, unwrap
 from retinue._twin_loops import Loops
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.errors import StreamClosed
 from retinue.actors.runtime.portal import PULSE
 from retinue.actors.runtime.ref import Ref as CoreRef
-from retinue.actors.runtime.ref import check_timeout
 from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError
 

@@ -29,11 +29,11 @@ import attrs
 from retinue._twin import Call, Options, Twin, TwinRef, unwrap
 from retinue._twin_futures import Future
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.errors import StreamClosed, SystemClosed
 from retinue.actors.runtime.portal import PORTAL_CAPACITY, PULSE, Latch
 from retinue.actors.runtime.receipts import FULL, Receipt
 from retinue.actors.runtime.ref import Ref as CoreRef
-from retinue.actors.runtime.ref import check_timeout
 from retinue.mailbox.errors import MailboxFull
 from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError

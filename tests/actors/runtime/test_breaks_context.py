@@ -16,7 +16,7 @@ import retinue as rt
 from core_hosts import conserved, reasons
 from core_puppet import Call, Do, Puppet
 from retinue.actors.runtime import receipts
-from retinue.actors.runtime.ref import check_timeout
+from retinue.actors.runtime.asking import check_timeout
 
 
 @rt.message
