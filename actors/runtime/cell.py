@@ -461,12 +461,12 @@ class Cell:
         """Puts an entry into the control lane: `function(cell, *arguments)` runs, in a worker, before the next message. It may be `async def`."""
         if self.state == DEAD:
             return
-        control = self.control
-        if control is None:
-            control = self.control = deque()
         if self.state in (IDLE, WAITING):
             self.kernel.push(self)
             self.state = READY
+        control = self.control
+        if control is None:
+            control = self.control = deque()
         control.append((function, arguments))
 
     def mail(self) -> list[Delivery]:

@@ -369,14 +369,14 @@ def request_stop(cell: Cell, reason: StopReason, error: BaseException | None, gr
         hurry(cell, until)
     if cell.closed:
         return
+    told = error is not None or reason is not StopReason.STOPPED
+    extra = cell.extras() if told else None
+    cell.signal(stop, reason, until)  # before anything is changed, for it raises where the caller's stack is full
     cell.closed = True
-    extra = cell.extra
-    if error is not None or reason is not StopReason.STOPPED:
-        extra = cell.extras()
+    if extra is not None:
         extra.reason = reason
         if error is not None:
             extra.cause = error
-    cell.signal(stop, reason, until)
 
 
 def hurry(cell: Cell, until: float) -> None:

@@ -237,16 +237,16 @@ async def test_what_the_hook_of_a_restart_starts_does_not_reach_the_new_instance
         @rt.handler
         async def go(self, message: Go) -> int:
             if message.what == "fail":
-                self.ctx.start_soon(self.renew)
+                self.ctx.start_soon(self.renew, "from a task")
                 await trio.lowlevel.checkpoint()
                 raise ValueError
             return len(list(self.ctx.children))
 
-        async def renew(self) -> None:
+        async def renew(self, name: str) -> None:
             try:
                 await trio.sleep_forever()
             finally:
-                self.ctx.start_soon(self.last, "from a task")
+                self.ctx.start_soon(self.last, name)
 
         async def last(self, name: str) -> None:
             try:
@@ -256,8 +256,9 @@ async def test_what_the_hook_of_a_restart_starts_does_not_reach_the_new_instance
 
         async def on_stop(self, reason: rt.StopReason) -> None:
             if reason == "restart":
-                self.ctx.start_soon(self.last, "from on_stop")
+                self.ctx.start_soon(self.renew, "from on_stop")
                 children.append(await self.ctx.spawn(Innocent))
+                await trio.sleep(1)
 
     async with rt.ActorSystem("late") as system:
         ref = await system.spawn(Parent, supervision=AT_ONCE)
@@ -313,3 +314,30 @@ async def test_no_timer_of_a_delayed_restart_outlives_its_actor(autojump_clock: 
         assert len(deadlines) == 1
         await ref.stop()
         assert len(deadlines) == 0
+
+
+async def test_a_stop_asked_for_on_a_full_stack_can_be_asked_for_again() -> None:
+    class Crawl(rt.Actor):
+        @rt.handler
+        async def go(self, message: Go) -> int:
+            child = await self.ctx.spawn(Innocent)
+
+            def walk(number: int) -> None:
+                try:
+                    walk(number + 1)
+                except RecursionError:
+                    stopping = child.stop()
+                    try:
+                        stopping.send(None)  # type: ignore[attr-defined]
+                    finally:
+                        stopping.close()
+                    raise
+
+            with pytest.raises(RecursionError):
+                walk(0)
+            with trio.fail_after(5):
+                await child.stop()
+            return int(child.alive)
+
+    async with rt.ActorSystem("deep") as system:
+        assert await (await system.spawn(Crawl)).ask(Go()) == 0
