@@ -20,6 +20,7 @@ import attr
 import attrs
 
 from retinue.mailbox.annotations import Unresolved, field_types, is_immutable, local_names, own_annotations, type_argument
+from retinue.mailbox.constructors import quicken
 from retinue.security.errors import DefinitionError
 
 __all__ = ["Kind", "Message", "MessageInfo", "Request", "Stream", "message", "message_info", "names_of"]
@@ -195,6 +196,8 @@ def _make(cls: type[M], name: str | None, timeout: float | None) -> type[M]:
         made: Any = attrs.define(cls, frozen=True, slots=True, auto_attribs=True, weakref_slot=False)
     except (TypeError, ValueError, attrs.exceptions.UnannotatedAttributeError) as error:
         raise DefinitionError(f"{cls.__qualname__} cannot be made a message: {error}") from error
+    if "__init__" not in cls.__dict__:
+        quicken(made)
     for field in attrs.fields(made):
         if isinstance(field.default, list | dict | set | bytearray):
             kind_of_default = type(field.default).__name__

@@ -150,8 +150,8 @@ def note_received(turn: Delivery, error: BaseException) -> None:
 
 async def breathe_now_and_then(kernel: Kernel) -> None:
     """One time in 64 lets trio look at timers, sockets and cancellations, if it could not for 1 ms."""
-    kernel.asks += 1
-    if not kernel.asks & 63:
+    kernel.breaths += 1
+    if not kernel.breaths & 63:
         await kernel.breathe(checkpoint)
 
 

@@ -92,5 +92,5 @@ def text_of(error: BaseException) -> str:
     """The error's text, for a text of ours; what an actor raises may not even have one."""
     try:
         return str(error)
-    except BaseException as odd:  # noqa: BLE001 - it is somebody's `__str__`
+    except BaseException as odd:
         return f"(no text: its __str__ raised {type(odd).__qualname__})"

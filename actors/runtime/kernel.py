@@ -66,7 +66,8 @@ class Kernel(Scheduler):
         roots: The mark of the task that entered the system.
         root: The context that this task acts under.
         sent: Messages sent so far.
-        asks: Asks and spawns so far that went without the queue; one in 64 breathes.
+        asks: Messages sent so far that went without the queue, handled in their askers' own tasks; not among `sent`. One in 64 breathes.
+        breaths: What else never suspends by itself (spawns, refused asks); one in 64 breathes.
         user: The cell of `/user`.
     """
 
@@ -97,6 +98,7 @@ class Kernel(Scheduler):
         self.roots: Any = None
         self.sent = 0
         self.asks = 0
+        self.breaths = 0
         self.retired_handled = 0
         self.spawned = 0
         self.stopped = 0
@@ -359,14 +361,18 @@ class Kernel(Scheduler):
     def spec(self, cls: object, supervision: Supervision | None, mailbox: Mailbox | None) -> Spec:
         """What actors spawned alike share. Raises DefinitionError for what cannot be spawned."""
         plain = supervision is None and mailbox is None
-        key = (cls, DEFAULT_SUPERVISION if supervision is None else supervision, DEFAULT_MAILBOX if mailbox is None else mailbox)
+        key = None
         try:
-            found = self._plain_specs.get(cls) if plain else self._specs.get(key)  # type: ignore[arg-type]
+            if plain and (known := self._plain_specs.get(cls)) is not None:
+                return known
+            key = (cls, DEFAULT_SUPERVISION if supervision is None else supervision, DEFAULT_MAILBOX if mailbox is None else mailbox)
+            found = self._specs.get(key)  # type: ignore[arg-type]
         except TypeError:  # not even hashable
             found = None
         if found is not None:
             return found
         actor = ready_class(cls)
+        assert key is not None  # an actor class can be hashed
         if supervision is not None and not isinstance(supervision, Supervision):
             raise DefinitionError(f"supervision={supervision!r}: give rt.Supervision(…)")
         if mailbox is not None and not isinstance(mailbox, Mailbox):
@@ -437,8 +443,8 @@ class Kernel(Scheduler):
         supervision: Supervision | None,
     ) -> Ref[Any]:
         """Makes and starts an actor; returns once it has started. Raises what its start raises; nothing is left of it then."""
-        self.asks += 1
-        if not self.asks & 63:
+        self.breaths += 1
+        if not self.breaths & 63:
             await self.breathe(trio.lowlevel.checkpoint)  # a loop of spawns must be one that can be cancelled
         turn = current()
         security = self.root if turn is self.roots and get_ident() == self.thread else self.sending_context(turn, None, None)

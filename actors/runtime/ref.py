@@ -163,7 +163,6 @@ class Ref(Generic[A_co]):
         cell.state = RUNNING
         cell.turn = delivery
         kernel.running = cell
-        kernel.sent += 1
         kernel.asks = asks = kernel.asks + 1
         began = 0.0 if asks & 63 else perf_counter()
         value = coroutine = trap = base = None

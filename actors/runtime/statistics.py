@@ -112,7 +112,7 @@ def statistics_of(kernel: Kernel) -> SystemStatistics:
         actors += 1
     return SystemStatistics(
         name=kernel.name,
-        sent=kernel.sent,
+        sent=kernel.sent + kernel.asks,
         handled=handled,
         dead_letters=kernel.letters.messages,
         dead_letters_by_reason=MappingProxyType({str(reason): count for reason, count in kernel.letters.counts.items()}),
