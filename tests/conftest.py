@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background of a shell script, where Ctrl-C is ignored, by us and by every process that a test starts: then no test of it could pass.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A key or an endpoint that happens to be set must neither be used, nor paid for, nor change a result.
 FOREIGN_PREFIXES = (
