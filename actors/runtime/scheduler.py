@@ -294,7 +294,6 @@ async def _run_control(kernel: Kernel, cell: Cell) -> None:
     for _ in _TURN:
         if not control:
             break
-        await kernel.breathe(cancel_shielded_checkpoint)
         function, arguments = control.popleft()
         coroutine = None
         try:
@@ -313,6 +312,8 @@ async def _run_control(kernel: Kernel, cell: Cell) -> None:
                 lifecycle.finish(cell, lifecycle.FAILED)
         finally:
             coroutine = None
+        if control:  # never before the first: a stop must come before the mail that it ends
+            await kernel.breathe(cancel_shielded_checkpoint)
     if not control:
         cell.control = None
 
