@@ -8,13 +8,23 @@ from __future__ import annotations
 
 __all__ = [
     "ApprovalRequired",
+    "AuditBroken",
+    "AuditUnavailable",
     "AuthorityError",
+    "BudgetExceeded",
+    "CanonicalError",
+    "ConstraintError",
     "DefinitionError",
     "Denied",
+    "Expired",
     "ForgedContext",
+    "GuardRefused",
+    "KeyFileError",
     "NoContext",
     "PatternError",
     "RetinueError",
+    "Revoked",
+    "TokenError",
 ]
 
 
@@ -37,17 +47,60 @@ class Denied(AuthorityError):
         operation: The refused operation's dotted name, or None where the refusal is not about one (a forged context, say).
         path: The path of the actor that was addressed, where there is one.
         subject: The subject of the context that was refused.
+        reason: What refused, as a stable word for programs: "permission", "arguments", "risk", "unknown_operation", "policy", "expired", "revoked", "budget",
+            "depth", "forged", "lineage" (a context that does not descend from the one in force), "audit", or "undecided" (deciding failed).
     """
 
-    def __init__(self, text: str, *, operation: str | None = None, path: str | None = None, subject: str | None = None) -> None:
+    def __init__(
+        self, text: str, *, operation: str | None = None, path: str | None = None, subject: str | None = None, reason: str = "permission"
+    ) -> None:
         super().__init__(text)
         self.operation = operation
         self.path = path
         self.subject = subject
+        self.reason = reason
 
 
 class ForgedContext(Denied):
     """The given context was not made by this system's authority."""
+
+    def __init__(self, text: str, *, operation: str | None = None, path: str | None = None, subject: str | None = None) -> None:
+        super().__init__(text, operation=operation, path=path, subject=subject, reason="forged")
+
+
+class Revoked(Denied):
+    """The context, or one that it descends from, was revoked."""
+
+    def __init__(self, text: str, *, operation: str | None = None, path: str | None = None, subject: str | None = None) -> None:
+        super().__init__(text, operation=operation, path=path, subject=subject, reason="revoked")
+
+
+class Expired(Denied):
+    """The deadline of the context has passed."""
+
+    def __init__(self, text: str, *, operation: str | None = None, path: str | None = None, subject: str | None = None) -> None:
+        super().__init__(text, operation=operation, path=path, subject=subject, reason="expired")
+
+
+class BudgetExceeded(Denied):
+    """An account on the way to the root has not enough left; nothing was reserved on any of them.
+
+    Attributes:
+        resource: "calls", "tokens" or "cost".
+    """
+
+    def __init__(
+        self, text: str, *, resource: str, operation: str | None = None, path: str | None = None, subject: str | None = None
+    ) -> None:
+        super().__init__(text, operation=operation, path=path, subject=subject, reason="budget")
+        self.resource = resource
+
+
+class AuditUnavailable(Denied):
+    """The audit record that must come first could not be written, so nothing was done."""
+
+    def __init__(self, text: str, *, operation: str | None = None, path: str | None = None, subject: str | None = None) -> None:
+        super().__init__(text, operation=operation, path=path, subject=subject, reason="audit")
 
 
 class ApprovalRequired(AuthorityError):
@@ -70,3 +123,51 @@ class NoContext(AuthorityError):
 
 class PatternError(AuthorityError, ValueError):
     """An operation's name or a pattern of operations is malformed."""
+
+
+class ConstraintError(AuthorityError, ValueError):
+    """A constraint on an argument, a limit or a label is malformed, or of a kind that does not exist."""
+
+
+class CanonicalError(AuthorityError, ValueError):
+    """A value is no plain data, so it has no canonical bytes (and nothing that is bound to them can be shown, hashed or approved)."""
+
+
+class TokenError(AuthorityError):
+    """A sealed token is refused: malformed, altered, of an unknown key, expired, revoked or for somebody else.
+
+    Attributes:
+        reason: "malformed", "too_large", "unknown_key", "mac", "revoked", "expired", "not_yet_valid", "audience" or "content".
+    """
+
+    def __init__(self, text: str, *, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class KeyFileError(AuthorityError):
+    """A key file is missing, unreadable, malformed, or readable by others than its owner."""
+
+
+class AuditBroken(AuthorityError):
+    """The audit chain does not hold: a record was altered, removed, added or reordered.
+
+    Attributes:
+        number: The number of the first record that does not fit, counted from 1, or None where the end is missing.
+    """
+
+    def __init__(self, text: str, *, number: int | None = None) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+class GuardRefused(AuthorityError, ValueError):
+    """A path, host, URL or argument list is refused before anything was opened, connected or started.
+
+    Attributes:
+        what: "path", "host" or "argv".
+    """
+
+    def __init__(self, text: str, *, what: str) -> None:
+        super().__init__(text)
+        self.what = what

@@ -4,10 +4,20 @@
     ├── DefinitionError (TypeError)
     ├── AuthorityError
     │   ├── Denied
-    │   │   └── ForgedContext
+    │   │   ├── ForgedContext
+    │   │   ├── Revoked
+    │   │   ├── Expired
+    │   │   ├── BudgetExceeded
+    │   │   └── AuditUnavailable
     │   ├── ApprovalRequired
     │   ├── NoContext
-    │   └── PatternError (ValueError)
+    │   ├── PatternError (ValueError)
+    │   ├── ConstraintError (ValueError)
+    │   ├── CanonicalError (ValueError)
+    │   ├── TokenError
+    │   ├── KeyFileError
+    │   ├── AuditBroken
+    │   └── GuardRefused (ValueError)
     ├── MailboxFull
     ├── Unhandled (TypeError)
     ├── WireError (ValueError)
@@ -73,13 +83,23 @@ from retinue.actors.runtime.errors import (
 from retinue.mailbox.errors import MailboxFull, Unhandled, WireError
 from retinue.security.errors import (
     ApprovalRequired,
+    AuditBroken,
+    AuditUnavailable,
     AuthorityError,
+    BudgetExceeded,
+    CanonicalError,
+    ConstraintError,
     DefinitionError,
     Denied,
+    Expired,
     ForgedContext,
+    GuardRefused,
+    KeyFileError,
     NoContext,
     PatternError,
     RetinueError,
+    Revoked,
+    TokenError,
 )
 
 __all__ = [
@@ -88,12 +108,20 @@ __all__ = [
     "AskCancelled",
     "AskCycle",
     "AskTimeout",
+    "AuditBroken",
+    "AuditUnavailable",
     "AuthorityError",
     "BadEndpoint",
     "BadReply",
+    "BudgetExceeded",
+    "CanonicalError",
+    "ConstraintError",
     "DefinitionError",
     "Denied",
+    "Expired",
     "ForgedContext",
+    "GuardRefused",
+    "KeyFileError",
     "KeyRefused",
     "MailboxFull",
     "ModelError",
@@ -108,10 +136,12 @@ __all__ = [
     "RateLimited",
     "Reject",
     "RetinueError",
+    "Revoked",
     "ScriptEnded",
     "StartTimeout",
     "StreamClosed",
     "SystemClosed",
+    "TokenError",
     "Unanswered",
     "Unhandled",
     "WeightsError",
