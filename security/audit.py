@@ -11,17 +11,30 @@ keyed because a plain hash of a short secret can be found by trying.
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol, Self, final, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, Protocol, final
 
 import attrs
 
+from retinue.security.audit_chain import (
+    KINDS,
+    NO_MAC,
+    AuditEntry,
+    AuditHead,
+    Kind,
+    check_key,
+    check_links,
+    derive_key,
+    encode,
+    is_true,
+    mac_of,
+    verify_chain,
+)
 from retinue.security.canonical import canonical
 from retinue.security.context import SecurityContext
 from retinue.security.errors import AuditBroken, AuditUnavailable, DefinitionError
@@ -29,146 +42,12 @@ from retinue.security.operations import Pattern
 
 __all__ = ["AuditEntry", "AuditHead", "AuditLog", "AuditSink", "AuditStatistics", "Kind", "verify_chain"]
 
-Kind = Literal["decision", "allowed_batch", "approval", "mint", "revoke", "amplification", "outcome", "start"]
-KINDS: Final[frozenset[str]] = frozenset(get_args(Kind))
-
-NO_MAC: Final = "0" * 64
-"""What the first record has as `previous`."""
-
-MIN_KEY_BYTES: Final = 16
 MAX_TEXT: Final = 1024
 """Characters of one text in a record; longer ones are cut, and end with "…"."""
 
 _NOBODY: Final[tuple[str | None, ...]] = (None,) * 5
 
 _logger = logging.getLogger("retinue.audit")
-
-
-class AuditHead(NamedTuple):
-    """The end of a chain at one moment. Kept in another place, it shows a later cut.
-
-    Attributes:
-        number: The number of the last record; 0 for an empty chain.
-        mac: Its MAC, 64 hex digits.
-    """
-
-    number: int
-    mac: str
-
-    def __str__(self) -> str:
-        return f"{self.number}:{self.mac}"
-
-    @classmethod
-    def parse(cls, text: str) -> AuditHead:
-        """The head of its text `NUMBER:MAC`.
-
-        Raises:
-            AuditBroken: The text is no head.
-        """
-        number, _, mac = text.strip().partition(":")
-        if number.isascii() and number.isdigit() and len(number) < 20 and _is_mac(mac):
-            return cls(int(number), mac)
-        raise AuditBroken("a head is written NUMBER:MAC, with a MAC of 64 lower-case hex digits, as `retinue audit show` prints it.")
-
-
-@final
-@attrs.frozen
-class AuditEntry:
-    """One record of the audit log. Plain data: only `verify_chain`, with the key, says whether it is a true one.
-
-    Attributes:
-        number: 1 for the first, then one more each.
-        at_ms: When, in milliseconds since the epoch.
-        kind: "decision" (a refusal, a question, or an allow of risk L2 or more), "allowed_batch" (`count` allows of one static decision),
-            "approval", "mint", "revoke", "amplification" (an actor's own authority was used), "outcome", "start".
-        operation: The operation's dotted name, or None where it is not about one.
-        allowed: Whether it was allowed.
-        reason: A stable word for programs (see `Denied.reason`), or "".
-        context: The id of the context it was decided under, or None.
-        root: The id of that context's oldest ancestor, or None.
-        subject: Whom the context speaks for, or None.
-        tenant: The context's tenant, or None.
-        path: The path of the actor that was addressed, or None.
-        message_type: The name of the message's type, or None.
-        arguments_digest: A keyed digest of the arguments (`AuditLog.digest`), or None where there is none.
-        policy_version: The policy version of the context, or None.
-        detail: A sentence for people, or "".
-        count: How many calls the record stands for.
-        previous: The MAC of the record before, or 64 zeros.
-        mac: HMAC-SHA-256 over all the above, 64 hex digits.
-    """
-
-    number: int
-    at_ms: int
-    kind: Kind
-    operation: str | None
-    allowed: bool
-    reason: str
-    context: str | None
-    root: str | None
-    subject: str | None
-    tenant: str | None
-    path: str | None
-    message_type: str | None
-    arguments_digest: str | None
-    policy_version: str | None
-    detail: str
-    count: int
-    previous: str
-    mac: str
-
-    @property
-    def line(self) -> str:
-        """The record as one line of JSON, without the line's end; `from_data` of it is the record again."""
-        return _line(_body(self), self.mac)
-
-    @classmethod
-    def from_data(cls, data: object) -> Self:
-        """The record of decoded JSON.
-
-        Raises:
-            AuditBroken: A field is missing, unknown, or not of its type.
-        """
-        if type(data) is not dict or data.keys() != _TYPES.keys():
-            raise AuditBroken(f"an audit record is a JSON object with the fields {', '.join(_FIELDS)}, and nothing else.")
-        for name, types in _TYPES.items():
-            if type(data[name]) not in types:
-                raise AuditBroken(f"in an audit record the field {name!r} has a value of a wrong type.")
-        if data["kind"] not in KINDS or not (_is_mac(data["mac"]) and _is_mac(data["previous"])):
-            raise AuditBroken("in an audit record the kind or a MAC is malformed.")
-        return cls(**data)
-
-
-_FIELDS: Final = tuple(field.name for field in attrs.fields(AuditEntry))
-_OPTIONAL: Final = frozenset(
-    {"operation", "context", "root", "subject", "tenant", "path", "message_type", "arguments_digest", "policy_version"}
-)
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    name: (int,)
-    if name in {"number", "at_ms", "count"}
-    else (bool,)
-    if name == "allowed"
-    else (str, type(None))
-    if name in _OPTIONAL
-    else (str,)
-    for name in _FIELDS
-}
-# Everything but ASCII is escaped, so a line is a line, whatever a subject is called; with exact types and no lone surrogates among the
-# texts, two different records never have the same body.
-_encode: Final = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False, check_circular=False).encode
-
-
-def _is_mac(text: object) -> bool:
-    return type(text) is str and len(text) == 64 and not set(text) - set("0123456789abcdef")
-
-
-def _body(entry: AuditEntry) -> str:
-    """What the MAC is over."""
-    return _encode({name: getattr(entry, name) for name in _FIELDS[:-1]})
-
-
-def _line(body: str, mac: str) -> str:
-    return f'{body[:-1]},"mac":"{mac}"}}'
 
 
 def _plain(text: str | None) -> str | None:
@@ -179,17 +58,6 @@ def _plain(text: str | None) -> str | None:
     if len(plain) > MAX_TEXT:
         plain = plain[: MAX_TEXT - 1] + "…"
     return plain if plain.isascii() else plain.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _derive(key: bytes, purpose: bytes) -> bytes:
-    """A key for one purpose: a MAC made for one is of no use for another."""
-    return hmac.digest(key, b"retinue/audit/1\0" + purpose, "sha256")
-
-
-def _check_key(key: bytes) -> bytes:
-    if type(key) is not bytes or len(key) < MIN_KEY_BYTES:
-        raise DefinitionError(f"the key of an audit log is {MIN_KEY_BYTES} random bytes or more: use KeyRing, or secrets.token_bytes(32).")
-    return key
 
 
 @attrs.frozen
@@ -287,9 +155,9 @@ class AuditLog:
             raise DefinitionError("an audit log that writes to a sink needs a key that outlives it: pass key=, from a KeyRing.")
         if keep < 0 or every < 1:
             raise DefinitionError(f"AuditLog(keep={keep}, every={every}): keep counts from 0 and every from 1.")
-        key = secrets.token_bytes(32) if key is None else _check_key(key)
-        self._chain_key: Final = _derive(key, b"chain")
-        self._arguments_key: Final = _derive(key, b"arguments")
+        key = secrets.token_bytes(32) if key is None else check_key(key)
+        self._chain_key: Final = derive_key(key, b"chain")
+        self._arguments_key: Final = derive_key(key, b"arguments")
         self._sink: Final = sink
         self._publish: Final = publish
         self._every: Final = every
@@ -304,7 +172,7 @@ class AuditLog:
         if last is None:
             self._head = AuditHead(0, NO_MAC)
         else:
-            if not hmac.compare_digest(_mac(self._chain_key, _body(last)), last.mac):
+            if not is_true(last, self._chain_key):
                 raise AuditBroken(
                     f"the last audit record, number {last.number}, was altered, or written with another key. "
                     "Check the whole file with `retinue audit verify`; move it away to begin a new chain.",
@@ -377,7 +245,7 @@ class AuditLog:
                     "count": int(count),
                     "previous": previous,
                 }
-                entry = AuditEntry(**fields, mac=_mac(self._chain_key, _encode(fields)))
+                entry = AuditEntry(**fields, mac=mac_of(self._chain_key, encode(fields)))
                 if self._sink is not None:
                     self._sink.write(entry)
             except Exception as error:
@@ -448,7 +316,7 @@ class AuditLog:
             kept, head = tuple(self._entries), self._head
         if not kept:
             return 0
-        _check(kept, self._chain_key, AuditHead(kept[0].number - 1, kept[0].previous), head)
+        check_links(kept, self._chain_key, AuditHead(kept[0].number - 1, kept[0].previous), head)
         return len(kept)
 
     def statistics(self) -> AuditStatistics:
@@ -498,10 +366,6 @@ def _unknown_kind(kind: object) -> NoReturn:
     raise ValueError(f"an object of type {type(kind).__name__} is no kind of record: they are {', '.join(sorted(KINDS))}")
 
 
-def _mac(chain_key: bytes, body: str) -> str:
-    return hmac.digest(chain_key, body.encode("ascii"), "sha256").hex()
-
-
 def _who(security: SecurityContext | None) -> tuple[str | None, ...]:
     """What a record says of a context: its id, root, subject, tenant and policy version. Of a forged one, which may raise, nothing."""
     if type(security) is not SecurityContext:
@@ -516,42 +380,3 @@ def _who(security: SecurityContext | None) -> tuple[str | None, ...]:
         return _plain(security.id), _plain(root.id), _plain(security.subject), _plain(security.tenant), _plain(policy_version)
     except Exception:
         return _NOBODY
-
-
-def verify_chain(entries: Iterable[AuditEntry], key: bytes, *, head: AuditHead | tuple[int, str] | None = None) -> AuditHead:
-    """Check a whole chain, from record 1 on, and return its head.
-
-    Args:
-        entries: The records, oldest first.
-        key: The key of the log that wrote them.
-        head: A head of this chain that was kept elsewhere. Without one, a cut at the end cannot be seen.
-
-    Raises:
-        AuditBroken: A record was altered, removed, added or reordered, or the chain ends before the head.
-        DefinitionError: The key is too short to be one.
-    """
-    return _check(entries, _derive(_check_key(key), b"chain"), AuditHead(0, NO_MAC), None if head is None else AuditHead(*head))
-
-
-def _check(entries: Iterable[AuditEntry], chain_key: bytes, start: AuditHead, head: AuditHead | None) -> AuditHead:
-    number, mac = start
-    met = head is None or head == start
-    for entry in entries:
-        number += 1
-        if entry.number != number or entry.previous != mac:
-            raise AuditBroken(
-                f"audit record {number} does not follow the one before: records were removed, added or reordered.", number=number
-            )
-        if not hmac.compare_digest(_mac(chain_key, _body(entry)), entry.mac):
-            raise AuditBroken(f"audit record {number} was altered, or written with another key.", number=number)
-        mac = entry.mac
-        if head is not None and number == head.number:
-            if mac != head.mac:
-                raise AuditBroken(f"audit record {number} is not the one whose head was kept: the chain was written anew.", number=number)
-            met = True
-    if not met:
-        assert head is not None
-        raise AuditBroken(
-            f"the audit chain ends at record {number}, and the head that was kept is record {head.number}: the end was cut off."
-        )
-    return AuditHead(number, mac)

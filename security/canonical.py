@@ -295,7 +295,8 @@ def _refuse_type(cls: type) -> NoReturn:
 
 
 def _write_instance(value: Any, writer: _Writer, depth: int) -> None:
-    first, getter, fields = _plan_of(type(value))
+    cls: Any = type(value)
+    first, getter, fields = _plan_of(cls)
     if getter is None:
         _write_member(first, value, writer)
         return
