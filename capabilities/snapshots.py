@@ -1,0 +1,152 @@
+"""The gate's own copy of a message: what is checked is what is handled, whatever the sender does to its lists meanwhile.
+
+A message is frozen, but a list in it is not, and an annotation does not hold anybody to anything. So what decides here are the values themselves: what is
+immutable through and through is taken as it is, plain containers are rebuilt, and what can be neither is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import fractions
+import pathlib
+import types
+import uuid
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from retinue.security.errors import DefinitionError
+
+__all__ = ["CannotCopy", "arguments_of", "own_copy"]
+
+MAX_DEPTH: Final = 64
+"""Containers within containers; a message that nests deeper is refused where anything looks at its arguments."""
+
+_ATOMS: Final = frozenset(
+    {
+        str, int, float, bool, complex, bytes, type(None), range, type(Ellipsis), type(NotImplemented), type,
+        decimal.Decimal, fractions.Fraction, uuid.UUID,
+        dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone,
+        pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath,
+        types.FunctionType, types.BuiltinFunctionType,
+    }
+)  # fmt: skip
+
+_BEING_MADE: Final = object()
+
+
+class CannotCopy(TypeError):
+    """A value in a message is neither immutable nor can it be copied. Internal: the gate refuses with it as the cause."""
+
+
+def arguments_of(message: object) -> dict[str, Any]:
+    """The arguments of an operation: the message's fields by name.
+
+    Raises:
+        DefinitionError: It is no message.
+    """
+    fields = getattr(type(message), "__attrs_attrs__", None)
+    if fields is None:
+        raise DefinitionError(f"an object of type {type(message).__name__} is no message and has no arguments to look at")
+    return {field.name: getattr(message, field.name) for field in fields}
+
+
+def own_copy(message: Any) -> Any:
+    """The message itself where all its values are immutable, else one of the same class with copies of those that are not.
+
+    Raises:
+        CannotCopy: A value can be changed by whoever holds it and cannot be copied (a lock, an open file, a cycle of lists).
+        DefinitionError: It is no message.
+    """
+    if getattr(type(message), "__attrs_attrs__", None) is None:
+        raise DefinitionError(f"an object of type {type(message).__name__} is no message and cannot be copied as one")
+    return _record(message, [field.name for field in type(message).__attrs_attrs__], {}, 0)
+
+
+_Made: TypeAlias = dict[int, tuple[Any, Any]]
+"""What was copied already, by `id`: the value (kept, since an id names an object only as long as it lives) and its copy."""
+
+
+def _copied(value: Any, made: _Made, depth: int) -> Any:
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if depth > MAX_DEPTH:
+        raise CannotCopy(f"a value nests more than {MAX_DEPTH} deep")
+    known = made.get(id(value))
+    if known is not None:
+        if known[1] is _BEING_MADE:
+            raise CannotCopy(f"a {kind.__name__} contains itself")
+        return known[1]
+    made[id(value)] = (value, _BEING_MADE)
+    result = _rebuilt(value, kind, made, depth + 1)
+    made[id(value)] = (value, result)
+    return result
+
+
+def _rebuilt(value: Any, kind: type, made: _Made, depth: int) -> Any:
+    if kind is list:
+        return [_copied(item, made, depth) for item in value.copy()]
+    if kind is dict:
+        return {_copied(key, made, depth): _copied(item, made, depth) for key, item in value.copy().items()}
+    if kind is tuple or kind is frozenset:
+        items = [_copied(item, made, depth) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else kind(items)
+    if kind is set:
+        return {_copied(item, made, depth) for item in value.copy()}
+    if kind is bytearray:
+        return bytearray(value)
+    if issubclass(kind, enum.Enum | type) or getattr(kind, "__immutable__", False):
+        return value
+    if attrs.has(kind):
+        return _record(value, [field.name for field in attrs.fields(kind)], made, depth)
+    if dataclasses.is_dataclass(kind):
+        return _record(value, [field.name for field in dataclasses.fields(kind)], made, depth)
+    return _foreign(value, kind)
+
+
+def _record(value: Any, names: list[str], made: _Made, depth: int) -> Any:
+    """An attrs or dataclass instance, rebuilt if anything in it was, or if its fields can be written to."""
+    kind = type(value)
+    changed = not _is_frozen(kind)
+    fields: list[tuple[str, Any]] = []
+    for name in names:
+        old = getattr(value, name)
+        new = _copied(old, made, depth)
+        changed = changed or new is not old
+        fields.append((name, new))
+    if not changed:
+        return value
+    if hasattr(value, "__dict__") and not vars(value).keys() <= set(names):
+        raise CannotCopy(f"a {kind.__qualname__} has attributes beside its fields")
+    try:
+        fresh = object.__new__(kind)
+        for name, new in fields:
+            object.__setattr__(fresh, name, new)
+    except Exception as error:
+        raise CannotCopy(f"a {kind.__qualname__} cannot be rebuilt from its fields ({type(error).__name__})") from error
+    return fresh
+
+
+_FROZEN_SETATTR: Final = attrs.make_class("Frozen", [], frozen=True).__setattr__
+
+
+def _is_frozen(kind: Any) -> bool:
+    if attrs.has(kind):
+        return kind.__setattr__ is _FROZEN_SETATTR
+    return bool(kind.__dataclass_params__.frozen)
+
+
+def _foreign(value: Any, kind: type) -> Any:
+    """A value of a class that nothing is known of: what its own `__deepcopy__` or reduction gives, if that is another object of the same class."""
+    try:
+        fresh = copy.deepcopy(value)
+    except Exception as error:
+        raise CannotCopy(f"a {kind.__qualname__} cannot be copied ({type(error).__name__})") from error
+    if fresh is value or type(fresh) is not kind:
+        raise CannotCopy(f"a {kind.__qualname__} cannot be copied: give the class a true attribute __immutable__ if it is immutable")
+    return fresh
