@@ -17,6 +17,7 @@ from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, RoomSlot, TakenSlot, deadline_of
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
+from retinue.actors.runtime.derivation import sending
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import close_left_open, enclose, resume
 from retinue.mailbox.envelope import Postmark
@@ -66,7 +67,7 @@ def prepare(
     kernel = cell.kernel
     turn: Any = current()
     handler = kernel.find_handler(cell, message)
-    security = kernel.sending_context(turn, context, cell)
+    security = sending(kernel, turn, context, cell)
     in_turn = turn.__class__ is Delivery and turn.cell.kernel is kernel
     delivery = make_delivery(cell, handler, message, security, turn.cell if in_turn else None, turn if in_turn and asked else None, timeout)
     if in_turn and turn.postmark is not None and turn.postmark.trace is not None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from retinue.actors.runtime import lifecycle
+from retinue.actors.runtime import derivation, lifecycle
 from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
 from retinue.actors.runtime.asking import prepare
 from retinue.actors.runtime.asks import StartSlot, stopped_error
 from retinue.actors.runtime.cell import DEAD, IDLE, WAITING, Cell, Spec
-from retinue.actors.runtime.current import Delivery, Roots, current, make_delivery
+from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.deadlines import Deadlines
 from retinue.actors.runtime.errors import NameTaken, SystemClosed, WrongThread
@@ -27,7 +26,6 @@ from retinue.actors.runtime.portal import Portal
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
 from retinue.actors.runtime.ref import Ref, new_cell
 from retinue.actors.runtime.scheduler import Scheduler, worker
-from retinue.actors.runtime.stepping import turn_frame
 from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision
 from retinue.actors.runtime.watch import StopReason, Terminated, Watch, terminated_of
 from retinue.capabilities.gate import Gate
@@ -36,7 +34,7 @@ from retinue.mailbox.letters import DeadLetters
 from retinue.mailbox.messages import Message, message_info
 from retinue.mailbox.queues import Mailbox
 from retinue.security.authority import Authority
-from retinue.security.errors import ApprovalRequired, DefinitionError, Denied, NoContext
+from retinue.security.errors import ApprovalRequired, DefinitionError, Denied
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.loopback import Loopback
@@ -184,8 +182,7 @@ class Kernel(Scheduler):
 
         A verdict that needed no arguments is kept in the cell: the next message under the same context for the same handler costs two comparisons.
         """
-        grant = cell.grant.permissions
-        security = context if grant.is_everything else context._meet(grant)
+        security = derivation.effective(context, cell.grant)
         if handler.requires is not None and not self.gate.verdict(security.permissions, handler.requires):
             self.gate.admit(security, handler.requires, path=cell.path, message_type=handler.message)
         if handler.approval:
@@ -199,59 +196,9 @@ class Kernel(Scheduler):
         cell.gate_context, cell.gate_handler, cell.gate_security = context, handler, security
         return security
 
-    def sending_context(self, turn: Any, context: SecurityContext | None, cell: Cell | None) -> SecurityContext:
-        """The context that a message is sent under. Raises NoContext, Denied or ForgedContext; see the derivation rules of the security page."""
-        if context is not None:
-            self.authority.check(context)
-        mark: Any = turn
-        if mark.__class__ is Delivery:
-            if mark.cell.kernel is self:
-                if (mark.thread and mark.thread != get_ident()) or (not mark.thread and self.thread != get_ident()):
-                    mark = None  # the context variable was copied into a foreign thread: it is nobody's turn there
-                else:
-                    security: SecurityContext = mark.security
-                    if context is None or context is security:
-                        return security
-                    if not context.descends_from(security):
-                        raise Denied(
-                            f"inside a handler of {mark.cell.path} a message may be sent under the current context or one narrowed from it "
-                            f"(self.ctx.security.narrow(…)), not under another one (subject {context.subject!r})",
-                            path=cell.path if cell is not None else None,
-                            subject=security.subject,
-                        )
-                    return context
-            else:
-                mark = None  # an actor of another system has no authority here
-        if context is not None:
-            return context
-        if mark.__class__ is Roots and mark.of(self) and get_ident() == self.thread:
-            return self.root
-        if self.user.state == DEAD and get_ident() == self.thread:
-            raise SystemClosed(f"the system {self.name!r} has ended; nothing can be sent or spawned in it any more")
-        raise NoContext(
-            f"nobody's authority is in force here (system {self.name!r}): send from a handler or from the task that entered the system, "
-            "or pass context= (system.authority.mint(…) makes one)"
-        )
-
-    def acting(self) -> Delivery | None:
-        """The turn that calls, None for the system's holder; NoContext for anybody else."""
-        turn = current()
-        self.sending_context(turn, None, None)
-        return turn if turn.__class__ is Delivery else None
-
     def guard(self) -> None:
-        """Called before the authority mints: no handler can mint its way out of what it was given."""
-        turn: Any = current()
-        if turn.__class__ is not Delivery and get_ident() == self.thread:
-            # In a context of its own, perhaps (`contextvars.Context().run`), but on the stack of a handler all the same.
-            frame = turn_frame(sys._getframe())
-            turn = frame.f_locals.get("delivery") if frame is not None else None
-        if turn.__class__ is Delivery:
-            raise Denied(
-                f"inside a handler (of {turn.cell.path}) nothing can mint, approve or revoke; narrow what you have: self.ctx.security.narrow(…)",
-                path=turn.cell.path,
-                subject=turn.security.subject,
-            )
+        """Called before the authority makes anything: see `derivation`."""
+        derivation.guard(self)
 
     # -- messages ----------------------------------------------------------------------------------------------------------------------------------
 
@@ -447,10 +394,8 @@ class Kernel(Scheduler):
         if not self.breaths & 63:
             await self.breathe(trio.lowlevel.checkpoint)  # a loop of spawns must be one that can be cancelled
         turn = current()
-        security = self.root if turn is self.roots and get_ident() == self.thread else self.sending_context(turn, None, None)
+        security = derivation.child_grant(self, turn, grant)
         spec = self.spec(cls, supervision, mailbox)
-        if grant is not None:
-            security = security._meet(self.authority.permission_set(grant))
         cell = self.make_cell(parent, spec, name, security, (arguments, keywords) if arguments or keywords else None)
         if not spec.hooked:
             try:
@@ -496,7 +441,7 @@ class Kernel(Scheduler):
 
     async def stop_cell(self, cell: Cell, grace: float | None) -> None:
         """`Ref.stop`, for whoever calls."""
-        turn = self.acting()
+        turn = derivation.acting(self)
         if turn is not None and turn.cell is cell:
             lifecycle.stop_itself(cell)
             return

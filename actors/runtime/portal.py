@@ -15,6 +15,7 @@ import trio
 
 from retinue.actors.runtime.asks import ROOM, AskSlot
 from retinue.actors.runtime.current import Delivery, current, make_delivery
+from retinue.actors.runtime.derivation import sending
 from retinue.actors.runtime.errors import SystemClosed, WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, FULL, HANDED_OVER, Receipt
@@ -194,7 +195,7 @@ class Portal:
                 f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not tell"
             )
         turn = current()
-        security = kernel.sending_context(turn, context, cell)
+        security = sending(kernel, turn, context, cell)
         acts = turn.__class__ is Delivery and turn.cell.kernel is kernel and turn.thread == get_ident()
         delivery = make_delivery(cell, handler, message, security, turn.cell if acts else None)
         if acts and turn.postmark is not None and turn.postmark.trace is not None:

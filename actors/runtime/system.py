@@ -17,6 +17,7 @@ from retinue.actors.runtime import stepping
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Roots, current_variable
+from retinue.actors.runtime.derivation import acting
 from retinue.actors.runtime.errors import SystemClosed, WrongEventLoop, WrongThread
 from retinue.actors.runtime.events import Event
 from retinue.actors.runtime.kernel import ASK_TIMEOUT, START_TIMEOUT, STOP_GRACE, Kernel
@@ -207,7 +208,7 @@ class ActorSystem:
             check_timeout(grace)
         if self._over is None or self._over.is_set():
             return
-        if kernel.acting() is not None:
+        if acting(kernel) is not None:
             raise WrongThread("an actor cannot stop the system it runs in; stop itself (ctx.stop()), or tell whoever holds the system")
         with trio.CancelScope(shield=True):
             with trio.CancelScope() as hard:

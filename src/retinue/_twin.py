@@ -26,8 +26,9 @@ import trio
 
 from retinue._twin_slots import Deliver, TwinSlot, TwinStreamSlot, TwinWatch
 from retinue.actors.runtime.asking import check_timeout
-from retinue.actors.runtime.cell import DEAD, Cell
+from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Delivery, current, make_delivery
+from retinue.actors.runtime.derivation import from_outside, sending
 from retinue.actors.runtime.errors import AskTimeout, SystemClosed, WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.ref import Ref
@@ -232,17 +233,7 @@ class Twin:
         """Raises WrongThread in a handler of the system, NoContext in any other's: only the holder spawns and stops."""
         self.check_place(what, "use self.ctx")
         if current().__class__ is Delivery:
-            self.kernel.sending_context(current(), None, None)
-
-    def security(self, context: SecurityContext | None, cell: Cell) -> SecurityContext:
-        """The context that a message is sent under."""
-        turn = current()
-        if turn.__class__ is Delivery:  # another system's handler, or a thread that was started in a handler: no authority of its own
-            return self.kernel.sending_context(turn, context, cell)
-        if context is None:
-            return self.kernel.root
-        self.kernel.authority.check(context)
-        return context
+            sending(self.kernel, current(), None, None)
 
     # -- messages --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -264,7 +255,7 @@ class Twin:
                 if handler.kind == GENERATOR
                 else f"{label} is no Stream; ask for it"
             )
-        delivery = make_delivery(cell, handler, message, self.security(context, cell), None, None, timeout)
+        delivery = make_delivery(cell, handler, message, from_outside(self.kernel, current(), context, cell), None, None, timeout)
         if approvals:
             delivery.postmark = Postmark(tuple(approvals))
         if self.kernel.loopback is not None:
