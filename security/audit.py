@@ -221,8 +221,8 @@ class AuditLog:
                 raise AuditUnavailable(
                     f"no audit record was written, so nothing was done: the audit log is {state}.", operation=operation, path=path
                 )
-            self._recording = True
             try:
+                self._recording = True  # in here: what interrupts from now on finds the way to `finally`
                 context, root, subject, tenant, policy_version = _who(security)
                 number, previous = self._head.number + 1, self._head.mac
                 # In the order of the fields: the MAC is over this text.
@@ -232,7 +232,7 @@ class AuditLog:
                     "kind": kind if kind in KINDS else _unknown_kind(kind),
                     "operation": _plain(operation),
                     "allowed": allowed is True,
-                    "reason": _plain(reason),
+                    "reason": _plain(reason) or "",
                     "context": context,
                     "root": root,
                     "subject": subject,
@@ -241,7 +241,7 @@ class AuditLog:
                     "message_type": _plain(message_type),
                     "arguments_digest": _plain(arguments_digest),
                     "policy_version": policy_version,
-                    "detail": _plain(detail),
+                    "detail": _plain(detail) or "",
                     "count": int(count),
                     "previous": previous,
                 }
@@ -251,7 +251,7 @@ class AuditLog:
             except Exception as error:
                 self._failures += 1
                 raise AuditUnavailable(
-                    f"no audit record could be written, so nothing was done: {type(error).__name__}: {error} "
+                    f"no audit record could be written, so nothing was done: {type(error).__name__}: {str(error)[:300]} "
                     "Mend the cause (disk space, permissions of the file, the clock); the next call tries again.",
                     operation=operation,
                     path=path,
@@ -329,8 +329,8 @@ class AuditLog:
         with self._lock:
             if self._closed or self._recording:
                 return
-            self._recording = True
             try:
+                self._recording = True
                 if self._head != self._started or self._published:
                     self._publish_head()
             finally:
