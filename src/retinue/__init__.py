@@ -38,6 +38,20 @@ if TYPE_CHECKING:
     from retinue.mailbox.letters import DeadLetter
     from retinue.mailbox.messages import Message, Request, Stream, message
     from retinue.mailbox.queues import Mailbox
+    from retinue.security.constraints import (
+        Constraint,
+        absent,
+        any_of,
+        at_least,
+        at_most,
+        between,
+        each,
+        host,
+        known_from,
+        max_length,
+        one_of,
+        within,
+    )
     from retinue.security.context import SecurityContext
     from retinue.security.errors import (
         ApprovalRequired,
@@ -60,6 +74,7 @@ if TYPE_CHECKING:
         TokenError,
     )
     from retinue.security.permissions import allow, deny
+    from retinue.security.sources import Source
 
     __version__: str
 
@@ -76,6 +91,7 @@ __all__ = [
     "AuthorityError",
     "BudgetExceeded",
     "CanonicalError",
+    "Constraint",
     "ConstraintError",
     "DeadLetter",
     "Deferred",
@@ -98,6 +114,7 @@ __all__ = [
     "RetinueError",
     "Revoked",
     "SecurityContext",
+    "Source",
     "StartTimeout",
     "StopReason",
     "Stream",
@@ -114,11 +131,22 @@ __all__ = [
     "WrongEventLoop",
     "WrongThread",
     "__version__",
+    "absent",
     "allow",
+    "any_of",
+    "at_least",
+    "at_most",
+    "between",
     "deny",
+    "each",
     "handler",
+    "host",
+    "known_from",
+    "max_length",
     "message",
+    "one_of",
     "run",
+    "within",
 ]
 
 # Where each public name lives. Read by `__getattr__` alone.
@@ -135,6 +163,7 @@ _HOMES = {
     "AuthorityError": "retinue.security.errors",
     "BudgetExceeded": "retinue.security.errors",
     "CanonicalError": "retinue.security.errors",
+    "Constraint": "retinue.security.constraints",
     "ConstraintError": "retinue.security.errors",
     "DeadLetter": "retinue.mailbox.letters",
     "Deferred": "retinue.actors.runtime.context",
@@ -157,6 +186,7 @@ _HOMES = {
     "RetinueError": "retinue.security.errors",
     "Revoked": "retinue.security.errors",
     "SecurityContext": "retinue.security.context",
+    "Source": "retinue.security.sources",
     "StartTimeout": "retinue.actors.runtime.errors",
     "StopReason": "retinue.actors.runtime.watch",
     "Stream": "retinue.mailbox.messages",
@@ -172,11 +202,22 @@ _HOMES = {
     "WireError": "retinue.mailbox.errors",
     "WrongEventLoop": "retinue.actors.runtime.errors",
     "WrongThread": "retinue.actors.runtime.errors",
+    "absent": "retinue.security.constraints",
     "allow": "retinue.security.permissions",
+    "any_of": "retinue.security.constraints",
+    "at_least": "retinue.security.constraints",
+    "at_most": "retinue.security.constraints",
+    "between": "retinue.security.constraints",
     "deny": "retinue.security.permissions",
+    "each": "retinue.security.constraints",
     "handler": "retinue.actors.runtime.actor",
+    "host": "retinue.security.constraints",
+    "known_from": "retinue.security.constraints",
+    "max_length": "retinue.security.constraints",
     "message": "retinue.mailbox.messages",
+    "one_of": "retinue.security.constraints",
     "run": "retinue.actors.runtime.running",
+    "within": "retinue.security.constraints",
 }
 
 
