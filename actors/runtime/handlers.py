@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeVar, Union, overload
 
 from retinue.mailbox.messages import Message, MessageInfo, message_info
 from retinue.security.errors import DefinitionError
+from retinue.security.limits import RISKS, Risk
 from retinue.security.operations import check_operation
 
 __all__ = ["ASYNC", "DEF", "GENERATOR", "THREAD", "HandlerInfo", "collect_handlers", "handler", "handler_options"]
@@ -29,10 +30,13 @@ _OPTIONS = "__retinue_handler__"
 class Options:
     """What `@handler` was given. Stays on the function; an override without the decorator inherits it."""
 
-    __slots__ = ("approval", "raises", "requires", "shield")
+    __slots__ = ("approval", "raises", "requires", "risk", "shield")
 
-    def __init__(self, requires: str | None, approval: bool, raises: tuple[type[BaseException], ...], shield: bool) -> None:
+    def __init__(
+        self, requires: str | None, approval: bool, raises: tuple[type[BaseException], ...], shield: bool, risk: Risk | None = None
+    ) -> None:
         self.requires = requires
+        self.risk = risk
         self.approval = approval
         self.raises = raises
         self.shield = shield
@@ -47,14 +51,16 @@ class HandlerInfo:
         function: The method, unbound.
         kind: DEF, ASYNC, GENERATOR (an async generator, which answers a stream) or THREAD (a plain method of a blocking actor).
         requires: The operation that a sender must be permitted, or None: open to whoever holds the ref.
+        risk: How much harm the operation can do, "L0" to "L3", or None where the handler does not say.
         approval: Whether a person must consent.
+        awaits: Whether an asynchronous policy of the system is asked about the operation, so that admission takes its time.
         raises: Exceptions that are answers, not failures.
         shield: Whether a running turn is protected from the cancellation of its asker.
         inline: Whether an asker may run it in its own task.
         name: The method's name.
     """
 
-    __slots__ = ("approval", "function", "info", "inline", "kind", "message", "name", "raises", "requires", "shield")
+    __slots__ = ("approval", "awaits", "function", "info", "inline", "kind", "message", "name", "raises", "requires", "risk", "shield")
 
     def __init__(self, message: type[Message], function: Callable[..., Any], kind: Kind, options: Options) -> None:
         self.message = message
@@ -62,7 +68,9 @@ class HandlerInfo:
         self.function = function
         self.kind: Kind = kind
         self.requires = options.requires
+        self.risk = options.risk
         self.approval = options.approval
+        self.awaits = False
         self.raises = options.raises
         self.shield = options.shield
         self.inline = kind in (DEF, ASYNC) and not options.shield
@@ -86,6 +94,7 @@ def handler(function: F, /) -> F: ...
 def handler(
     *,
     requires: str | None = None,
+    risk: Risk | None = None,
     approval: bool = False,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     shield: bool = False,
@@ -97,6 +106,7 @@ def handler(
     /,
     *,
     requires: str | None = None,
+    risk: Risk | None = None,
     approval: bool = False,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     shield: bool = False,
@@ -107,6 +117,8 @@ def handler(
 
     Args:
         requires: The operation that the message's effective context must permit (`"payments.send"`). None: whoever holds the ref may send it.
+        risk: How much harm the operation can do: "L0" reads, "L1" can be undone, "L2" is hard to undo, "L3" cannot be undone. From L2 on each message is recorded
+            in the audit before it is handled. None: not said; then it is audited like L1, and `max_risk` takes it for L3.
         approval: A person must consent to each message. Until the approvals desk exists, such messages are refused (`ApprovalRequired`).
         raises: Exception types that are answers: they reach the asker, and the actor keeps its state.
         shield: Once begun, the handler is not cancelled when its asker gives up; it is still cancelled when the actor is stopped and its grace is over.
@@ -116,6 +128,10 @@ def handler(
     """
     if requires is not None:
         check_operation(requires)
+    if risk is not None and (not isinstance(risk, str) or risk not in RISKS):
+        raise DefinitionError(f"@handler(risk={risk!r}): give 'L0', 'L1', 'L2' or 'L3'")
+    if risk is not None and requires is None:
+        raise DefinitionError(f"@handler(risk={risk!r}) rates an operation: name it, @handler(requires='…', risk={risk!r})")
     kinds = raises if isinstance(raises, tuple) else (raises,)
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
@@ -123,7 +139,7 @@ def handler(
     for name, value in (("approval", approval), ("shield", shield)):
         if not isinstance(value, bool):
             raise DefinitionError(f"@handler({name}={value!r}): write True or False")
-    options = Options(requires, approval, kinds, shield)
+    options = Options(requires, approval, kinds, shield, risk)
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isfunction(target):

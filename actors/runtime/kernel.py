@@ -18,6 +18,7 @@ from retinue.actors.runtime.cell import DEAD, IDLE, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.deadlines import Deadlines
+from retinue.actors.runtime.door import Door
 from retinue.actors.runtime.errors import NameTaken, SystemClosed, WrongThread
 from retinue.actors.runtime.events import EventRing
 from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
@@ -34,7 +35,7 @@ from retinue.mailbox.letters import DeadLetters
 from retinue.mailbox.messages import Message, message_info
 from retinue.mailbox.queues import Mailbox
 from retinue.security.authority import Authority
-from retinue.security.errors import ApprovalRequired, DefinitionError, Denied
+from retinue.security.errors import DefinitionError, Denied
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.loopback import Loopback
@@ -63,6 +64,7 @@ class Kernel(Scheduler):
         thread: The id of the thread that runs it; everything but the portal is touched there only.
         roots: The mark of the task that entered the system.
         root: The context that this task acts under.
+        door: What asks the gate.
         sent: Messages sent so far.
         asks: Messages sent so far that went without the queue, handled in their askers' own tasks; not among `sent`. One in 64 breathes.
         breaths: What else never suspends by itself (spawns, refused asks); one in 64 breathes.
@@ -73,7 +75,9 @@ class Kernel(Scheduler):
         self,
         name: str,
         authority: Authority,
+        gate: Gate,
         *,
+        policies: bool,
         strict: bool,
         seed: int | None,
         ask_timeout: float,
@@ -85,7 +89,8 @@ class Kernel(Scheduler):
         super().__init__(seed)
         self.name = name
         self.authority = authority
-        self.gate = Gate(authority)
+        self.gate = gate
+        self.door = Door(self, gate, policies=policies)
         self.root: SecurityContext = authority.root
         self.strict = strict
         self.ask_timeout = ask_timeout
@@ -176,25 +181,6 @@ class Kernel(Scheduler):
             self.ring.add(cell, what, detail)
 
     # -- authority ---------------------------------------------------------------------------------------------------------------------------------
-
-    def admit(self, cell: Cell, handler: HandlerInfo, context: SecurityContext) -> SecurityContext:
-        """The effective context: the message's, narrowed by the receiver's grant. Raises Denied where it does not permit what the handler requires.
-
-        A verdict that needed no arguments is kept in the cell: the next message under the same context for the same handler costs two comparisons.
-        """
-        security = derivation.effective(context, cell.grant)
-        if handler.requires is not None and not self.gate.verdict(security.permissions, handler.requires):
-            self.gate.admit(security, handler.requires, path=cell.path, message_type=handler.message)
-        if handler.approval:
-            raise ApprovalRequired(
-                f"{handler.info.label} to {cell.path} needs a person's consent (@handler(approval=True)), and no approval came with it; nothing was done",
-                operation=handler.requires,
-                path=cell.path,
-            )
-        if cell.context is None:
-            cell.context = self.template.copy()
-        cell.gate_context, cell.gate_handler, cell.gate_security = context, handler, security
-        return security
 
     def guard(self) -> None:
         """Called before the authority makes anything: see `derivation`."""
@@ -331,7 +317,7 @@ class Kernel(Scheduler):
                 raise DefinitionError(
                     f"the system {self.name!r} is strict, and {actor.__qualname__}.{', '.join(open_to_all)} is open to all: give it @handler(requires=…)"
                 )
-        table = dict(handlers)
+        table = {message: self.door.behind_policies(handler) for message, handler in handlers.items()}
         if not self.inline_async:
             table = {message: handler.by_worker() if handler.kind == ASYNC else handler for message, handler in table.items()}
         made = Spec(actor, table, key[1], key[2])

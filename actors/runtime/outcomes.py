@@ -13,7 +13,7 @@ from retinue.actors.runtime.asks import ABANDONED, TakenSlot
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout, Reject
 from retinue.actors.runtime.handlers import GENERATOR
-from retinue.actors.runtime.stepping import enter, odd_exit
+from retinue.actors.runtime.stepping import call, drive, enter, odd_exit
 from retinue.actors.runtime.streams import pump
 from retinue.actors.runtime.supervision import is_a, leaves
 from retinue.security.errors import AuthorityError
@@ -190,6 +190,16 @@ def without_cancelled(error: BaseException) -> BaseException | None:
     return rest if rest is not None else BaseExceptionGroup("a handler failed while it was being cancelled", kept)
 
 
+async def _admit_in_turn(kernel: Kernel, run: Callable[..., Any], delivery: Delivery) -> None:
+    """Waits for the gate before an actor's own thread gets the message."""
+    coroutine = run(call, delivery, kernel.door.admit_waiting, (delivery,), {})
+    try:
+        trap = run(coroutine.send, None)
+    except StopIteration:
+        return
+    await drive(run, coroutine, trap, kernel, delivery)
+
+
 async def run_special(kernel: Kernel, cell: Cell, delivery: Delivery) -> Any:
     """Runs a turn of a handler that is neither a plain nor a simple async one: a stream, or one that runs in the actor's thread."""
     handler = delivery.handler
@@ -199,6 +209,8 @@ async def run_special(kernel: Kernel, cell: Cell, delivery: Delivery) -> Any:
     assert cell.extra is not None
     host = cell.extra.host
     run: Callable[..., Any] = cell.context.run
+    if handler.awaits:
+        await _admit_in_turn(kernel, run, delivery)
     kernel.lookers -= 1  # as in stepping.drive: while this worker waits for the thread, another one looks after the ready queue
     if kernel.ready and not kernel.lookers:
         kernel.wake()

@@ -170,7 +170,8 @@ class Ref(Generic[A_co]):
             if sending is cell.gate_context and handler is cell.gate_handler:
                 delivery.security = cell.gate_security
             else:
-                delivery.security = kernel.admit(cell, handler, sending)
+                kernel.door.admit(cell, delivery)
+                message = delivery.message
             if handler.kind == DEF:
                 value = cell.context.run(enter, delivery, handler.function, cell.actor, message)
             else:

@@ -241,7 +241,7 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
             if delivery.context is cell.gate_context and handler is cell.gate_handler:
                 delivery.security = cell.gate_security
             else:
-                delivery.security = kernel.admit(cell, handler, delivery.context)
+                kernel.door.admit(cell, delivery)
             if handler.kind == DEF:
                 value = cell.context.run(enter, delivery, handler.function, cell.actor, delivery.message)
             else:

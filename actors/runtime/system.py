@@ -28,6 +28,8 @@ from retinue.actors.runtime.shutdown import abandon, shut_down, shut_down_hard
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of
 from retinue.actors.runtime.watch import Watch
 from retinue.actors.runtime.watchdog import Watchdog
+from retinue.capabilities.engine import DEFAULT_TIMEOUT
+from retinue.capabilities.gate import Gate
 from retinue.security.authority import Authority
 from retinue.security.errors import DefinitionError
 
@@ -61,6 +63,8 @@ class ActorSystem:
         loopback: Encode every message and answer to bytes and decode them again on the way, as between processes; for tests.
         events: How many events the ring keeps (`events()`); 0, the default, is off and free.
         block_warning: Seconds after which a handler that blocks the loop is reported with its stack; default 0.25, `math.inf` for never.
+        policies: Policies that are asked about each message of an operation that they name, in order; see `rt.policy`. Default: none.
+        policy_timeout: Seconds that one asynchronous policy may take for one message; then the message is refused. Default 5.
     """
 
     def __init__(
@@ -77,6 +81,8 @@ class ActorSystem:
         loopback: bool = False,
         events: int = 0,
         block_warning: float = 0.25,
+        policies: Iterable[object] = (),
+        policy_timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         check_name(name, "a system's name")
         for what, value in (
@@ -93,9 +99,13 @@ class ActorSystem:
             raise DefinitionError(f"ActorSystem(events={events!r}): give how many events to keep, 0 for none")
         self.data_dir = None if data_dir is None else Path(data_dir)
         self.authority = Authority(permissions)
+        policies = tuple(policies) if isinstance(policies, Iterable) and not isinstance(policies, str | bytes) else policies
+        gate = Gate(self.authority, policies=policies, policy_timeout=policy_timeout)
         self._kernel = Kernel(
             name,
             self.authority,
+            gate,
+            policies=bool(policies),
             strict=strict,
             seed=seed,
             ask_timeout=ask_timeout,
