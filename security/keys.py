@@ -7,20 +7,17 @@ none or a whole one.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import secrets
-import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self, final
 
 import attrs
 
 from retinue.security.errors import DefinitionError, KeyFileError
+from retinue.security.private_files import Signature, Unfit, create_private, locked_folder, read_private, replace_private, signature_of
 from retinue.security.strict_json import read_json
 
 __all__ = ["Key", "KeyFile", "KeyRing"]
@@ -141,12 +138,11 @@ class KeyFile:
         path: The file.
     """
 
-    __slots__ = ("_ring", "_seen", "path")
+    __slots__ = ("_known", "path")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Final = Path(path)
-        self._ring: KeyRing | None = None
-        self._seen: tuple[int, ...] = ()
+        self._known: tuple[KeyRing | None, Signature] = (None, ())  # one attribute, so that both change at once in every thread
 
     def ring(self) -> KeyRing:
         """The ring in the file as it is now; read again only where the file has changed.
@@ -155,15 +151,23 @@ class KeyFile:
             KeyFileError: The file is missing, unreadable, malformed, a link, or not its owner's alone.
         """
         try:
-            seen = _signature(self.path.lstat())
+            ring, seen = self._known
+            if ring is not None and seen == signature_of(self.path):
+                return ring
+            raw, seen = read_private(self.path, _MAX_FILE)
+        except Unfit as unfit:
+            raise KeyFileError(f"the key file {self.path} {unfit}") from None
         except OSError as error:
-            raise self._unreadable(error) from error
-        ring = self._ring
-        if ring is None or seen != self._seen:
-            ring, seen = self._read()
-            # In this order: whoever sees the new signature without the lock sees the new ring.
-            self._ring = ring
-            self._seen = seen
+            hint = " Make it with KeyFile(path).create()." if isinstance(error, FileNotFoundError) else ""
+            raise KeyFileError(f"the key file {self.path} cannot be read: {error.strerror}.{hint}") from error
+        try:
+            ring = _ring_of(read_json(raw, max_bytes=_MAX_FILE, max_depth=4))
+        except (ValueError, DefinitionError):
+            # Not the cause: its text may show a part of the file.
+            raise KeyFileError(
+                f"the key file {self.path} is malformed: take it from a backup, or move it away to make a new one."
+            ) from None
+        self._known = ring, seen
         return ring
 
     def create(self) -> KeyRing:
@@ -173,14 +177,15 @@ class KeyFile:
             KeyFileError: It exists already, or cannot be made.
         """
         try:
-            with _locked_folder(self.path):
-                return self._create()
+            with locked_folder(self.path):
+                create_private(self.path, _data_of(KeyRing.generate()))
         except FileExistsError as error:
             raise KeyFileError(
                 f"the key file {self.path} exists already, and what it keeps would be lost. Use open() to read it."
             ) from error
         except OSError as error:
             raise self._unwritable(error) from error
+        return self.ring()
 
     def open(self) -> KeyRing:
         """The ring in the file, which is made with one new key where there is none.
@@ -190,8 +195,8 @@ class KeyFile:
         """
         if not os.path.lexists(self.path):
             try:
-                with _locked_folder(self.path):
-                    return self._create()
+                with locked_folder(self.path):
+                    create_private(self.path, _data_of(KeyRing.generate()))
             except FileExistsError:
                 pass  # somebody else was faster: then theirs it is
             except OSError as error:
@@ -206,78 +211,11 @@ class KeyFile:
             DefinitionError: `keep` is negative.
         """
         try:
-            with _locked_folder(self.path):
-                ring = self._read()[0].rotated(keep=keep)
-                temporary = self._write(ring)
-                temporary.replace(self.path)
-                _sync(self.path.parent)
+            with locked_folder(self.path):
+                replace_private(self.path, _data_of(self.ring().rotated(keep=keep)))
         except OSError as error:
             raise self._unwritable(error) from error
-        self._ring, self._seen = None, ()
         return self.ring()
-
-    def _create(self) -> KeyRing:
-        # A link, because unlike a rename it fails where the name is taken.
-        temporary = self._write(KeyRing.generate())
-        try:
-            os.link(temporary, self.path, follow_symlinks=False)
-        finally:
-            temporary.unlink()
-        _sync(self.path.parent)
-        return self.ring()
-
-    def _write(self, ring: KeyRing) -> Path:
-        """A whole file beside the real one. Whoever holds the folder's lock may remove what an earlier process left so."""
-        for left in self.path.parent.glob(f".{self.path.name}.*.new"):
-            left.unlink()
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
-        data = {
-            "format": _FORMAT,
-            "keys": [{"kid": key.kid, "secret": key.secret.hex(), "created_ms": key.created_ms} for key in ring.keys],
-        }
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(file, "wb") as stream:
-                stream.write(json.dumps(data, indent=1).encode("ascii") + b"\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        return temporary
-
-    def _read(self) -> tuple[KeyRing, tuple[int, ...]]:
-        try:
-            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            raise self._unreadable(error) from error
-        with os.fdopen(file, "rb") as stream:
-            status = os.fstat(stream.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise KeyFileError(f"the key file {self.path} is no plain file.")
-            if status.st_mode & 0o077:
-                raise KeyFileError(f"the key file {self.path} can be used by others than its owner: chmod 600 it, and rotate its keys.")
-            if status.st_uid != os.geteuid():
-                raise KeyFileError(f"the key file {self.path} belongs to another user: chown it, or run as its owner.")
-            if status.st_size > _MAX_FILE:
-                raise KeyFileError(f"the key file {self.path} is too large to be one: {status.st_size:,} bytes.")
-            try:
-                raw = stream.read(_MAX_FILE + 1)
-            except OSError as error:
-                raise self._unreadable(error) from error
-        try:
-            ring = _ring_of(read_json(raw, max_bytes=_MAX_FILE, max_depth=4))
-        except (ValueError, DefinitionError):
-            # Not the cause: its text may show a part of the file.
-            raise KeyFileError(
-                f"the key file {self.path} is malformed: take it from a backup, or move it away to make a new one."
-            ) from None
-        return ring, _signature(status)
-
-    def _unreadable(self, error: OSError) -> KeyFileError:
-        hint = " Make it with KeyFile(path).create()." if isinstance(error, FileNotFoundError) else " It must be a plain file, no link."
-        return KeyFileError(f"the key file {self.path} cannot be read: {error.strerror}.{hint}")
 
     def _unwritable(self, error: OSError) -> KeyFileError:
         return KeyFileError(f"the key file {self.path} cannot be written: {error.strerror}. Its folder must exist and be writable.")
@@ -300,27 +238,6 @@ def _ring_of(data: Any) -> KeyRing:
     return KeyRing(*keys)
 
 
-def _signature(status: os.stat_result) -> tuple[int, ...]:
-    """What changes when the file does, or who may use it."""
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_mode, status.st_uid
-
-
-@contextlib.contextmanager
-def _locked_folder(path: Path) -> Iterator[None]:
-    """Hold the lock of the file's folder: one at a time makes or rotates keys in it. The kernel lets go of it, whatever happens."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass  # some file systems have no such thing
-    finally:
-        os.close(descriptor)
+def _data_of(ring: KeyRing) -> bytes:
+    keys = [{"kid": key.kid, "secret": key.secret.hex(), "created_ms": key.created_ms} for key in ring.keys]
+    return json.dumps({"format": _FORMAT, "keys": keys}, indent=1).encode("ascii") + b"\n"

@@ -1,0 +1,117 @@
+"""Small files that are one user's alone: read only if they are, and written so that there is always either the old one or the new one, whole."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["Signature", "Unfit", "create_private", "locked_folder", "read_private", "replace_private", "signature_of"]
+
+Signature = tuple[int, ...]
+"""What of a file changes when the file does, or who may use it."""
+
+
+class Unfit(Exception):
+    """The file is there, and must not be used; the text says why and ends with the fix. Callers turn it into an error of their own."""
+
+
+def signature_of(path: Path) -> Signature:
+    """The signature of the file as it is now; a link is not followed. Raises OSError."""
+    return _signature(path.lstat())
+
+
+def _signature(status: os.stat_result) -> Signature:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_mode, status.st_uid
+
+
+def read_private(path: Path, most: int) -> tuple[bytes, Signature]:
+    """The file's bytes, and its signature when they were read.
+
+    Args:
+        path: The file.
+        most: The largest size that is read, in bytes.
+
+    Raises:
+        Unfit: It is a link or no plain file, is another user's, can be used by others, or is larger.
+        OSError: It cannot be read.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        if path.is_symlink():
+            raise Unfit("is a link, and what it leads to may be anybody's. Name the file itself.") from None
+        raise
+    with os.fdopen(file, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise Unfit("is no plain file. Name another.")
+        if status.st_mode & 0o077:
+            raise Unfit("can be used by others than its owner: chmod 600 it, and if it is a secret, make a new one.")
+        if status.st_uid != os.geteuid():
+            raise Unfit("belongs to another user: chown it, or run as its owner.")
+        data = stream.read(most + 1)
+        if len(data) > most:
+            raise Unfit(f"is larger than {most:,} bytes, so it is something else. Name another.")
+    return data, _signature(status)
+
+
+@contextlib.contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Hold the lock of the file's folder: one at a time makes or replaces private files in it. The kernel lets go of it, whatever happens."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def create_private(path: Path, data: bytes) -> None:
+    """Make the file, whole and with mode 600; call it under `locked_folder`. Raises FileExistsError, or another OSError."""
+    temporary = _write_beside(path, data)
+    try:
+        # A link, because unlike a rename it fails where the name is taken.
+        os.link(temporary, path, follow_symlinks=False)
+    finally:
+        temporary.unlink()
+    _sync(path.parent)
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Put new bytes in the file's place, with mode 600; call it under `locked_folder`. Raises OSError."""
+    _write_beside(path, data).replace(path)
+    _sync(path.parent)
+
+
+def _write_beside(path: Path, data: bytes) -> Path:
+    # Whoever holds the folder's lock may remove what a process that was killed here has left.
+    for left in path.parent.glob(f".{path.name}.*.new"):
+        left.unlink()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    return temporary
+
+
+def _sync(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass  # some file systems have no such thing
+    finally:
+        os.close(descriptor)
