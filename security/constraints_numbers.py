@@ -17,6 +17,16 @@ from retinue.security.sources import Source
 __all__ = ["Range"]
 
 
+def _in_order(low: Number, high: Number) -> bool:
+    """Whether `low <= high` by their exact values."""
+    # Python compares the three types exactly. But a thread may have asked `decimal` to raise where a float meets a Decimal.
+    if type(low) is float and type(high) is Decimal:
+        return Decimal.from_float(low) <= high  # noqa: FURB164 - the constructor would raise too
+    if type(low) is Decimal and type(high) is float:
+        return low <= Decimal.from_float(high)  # noqa: FURB164 - as above
+    return low <= high
+
+
 def _bound(value: object) -> Number | None:
     return None if value is None else check_number(value, "the bound of a range")
 
@@ -35,13 +45,12 @@ class Range(Constraint):
     def __attrs_post_init__(self) -> None:
         if self.low is None and self.high is None:
             raise ConstraintError("a range has a bound. Write at_most(100), at_least(1) or between(1, 100).")
-        if self.low is not None and self.high is not None and self.low > self.high:
+        if self.low is not None and self.high is not None and not _in_order(self.low, self.high):
             raise ConstraintError(f"{self.text} permits nothing: its lower bound is above its upper one. Write the lower one first.")
 
     def _holds(self, value: object, _sources: Mapping[str, Source], /) -> bool:
-        # Python compares int, float and Decimal by their exact values, whatever their types; a NaN compares False, an sNaN raises.
         if type(value) is int or (type(value) is float and math.isfinite(value)) or (type(value) is Decimal and value.is_finite()):
-            return (self.low is None or self.low <= value) and (self.high is None or value <= self.high)
+            return (self.low is None or _in_order(self.low, value)) and (self.high is None or _in_order(value, self.high))
         return False
 
     def _text(self) -> str:

@@ -49,8 +49,9 @@ _ALLOWED: Final = "None, bool, int, float, str or bytes"
 
 def type_name(value: object) -> str:
     """The name of a value's type, for an error's text; the value itself is not asked."""
-    name = type.__getattribute__(type(value), "__name__")
-    return name[:_SHOWN_CHARACTERS] if type(name) is str else "?"
+    # Through `type`'s own descriptor: a metaclass may have put something else under that name.
+    name = type.__dict__["__name__"].__get__(type(value))
+    return name[:_SHOWN_CHARACTERS] if type(name) is str and name.isidentifier() else "?"
 
 
 def shown(value: object) -> str:
@@ -107,7 +108,7 @@ def check_scalar(value: object, what: str) -> tuple[str, object]:
     if key is None:
         raise ConstraintError(
             f"{what} is {_ALLOWED}, finite and of exactly that type, not an object of type {type_name(value)}. "
-            "Convert it first; for ranges of numbers use between()."
+            "Give the values themselves, one by one; for ranges of numbers use between()."
         )
     if type(value) is str:
         _check_str(value, what)

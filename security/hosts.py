@@ -41,7 +41,7 @@ MAX_HOST_CHARACTERS: Final = 253
 _MAX_LABEL: Final = 63
 _SHOWN_CHARACTERS: Final = 80
 
-_VISIBLE: Final = frozenset(map(chr, range(0x21, 0x7F)))
+_VISIBLE: Final = re.compile(r"[!-\[\]-~]+")  # ASCII from 0x21 to 0x7E without the backslash
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 
@@ -210,7 +210,7 @@ def split_url(url: str) -> Url:
     if len(url) > MAX_URL_CHARACTERS:
         raise _refused(f"the URL has {len(url)} characters, more than {MAX_URL_CHARACTERS}. Send long data in the body.")
     # Parsers skip tabs and line ends, stop at a NUL, and take a backslash for a slash or not: nothing of that gets as far as a parser.
-    if not _VISIBLE.issuperset(url) or "\\" in url:
+    if not _VISIBLE.fullmatch(url):
         raise _refused(
             "the URL has a blank, a control character, a backslash, or one outside ASCII. Percent-encode it; write hosts in punycode."
         )
@@ -223,8 +223,12 @@ def split_url(url: str) -> Url:
     if rest and rest[0] != "/":
         # `https://good.example?@evil.tld/`: readers have disagreed about where such a host ends.
         raise _refused(f"the URL's host, {_shown(host)}, is followed by '{rest[0]}'. Write a '/' after the host.")
-    parts = urlsplit(url)
-    if (parts.scheme, parts.netloc, parts.hostname, parts.port or DEFAULT_PORTS[scheme]) != (scheme, authority, raw_host.lower(), port):
+    try:
+        parts = urlsplit(url)
+        theirs = (parts.scheme, parts.netloc, parts.username, parts.hostname, DEFAULT_PORTS[scheme] if parts.port is None else parts.port)
+    except ValueError:
+        theirs = None
+    if theirs != (scheme, authority, None, raw_host.lower(), port):
         raise _refused("the URL is read differently by the standard library. Write it plainly: scheme://host/path.")
     return Url(text=url, scheme=scheme, host=host, port=port, target=rest.partition("#")[0] or "/")
 

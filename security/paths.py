@@ -35,6 +35,9 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # No normalisation folds these to a slash or a backslash, but the best-fit tables of legacy code pages do, and eyes do.
 _LIKE_SLASHES: Final = frozenset("\u2044\u2215\u2216\u29f5\u29f8\u29f9")
 
+# Most paths are of this kind and short: nothing in them can be refused. (The checks in full cost ten times as much.)
+_ORDINARY: Final = re.compile(r"/?[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 _UTF16_ESCAPE: Final = re.compile(r"%[uU][0-9A-Fa-f]{4}")
 
@@ -47,8 +50,8 @@ def _refused(path: str, why: str) -> GuardRefused:
 def _check_segment(whole: str, segment: str, number: int) -> None:
     if not segment:
         raise _refused(whole, f"segment {number} is empty. Write one slash between segments and none at the end.")
-    if not segment.strip(". "):
-        raise _refused(whole, f"segment {number} is made of nothing but dots or spaces. Name the file itself, without '.' and '..'.")
+    if not segment.replace(".", "").strip():
+        raise _refused(whole, f"segment {number} is made of nothing but dots or blanks. Name the file itself, without '.' and '..'.")
     if len(segment if segment.isascii() else segment.encode()) > MAX_SEGMENT_BYTES:
         raise _refused(whole, f"segment {number} is longer than {MAX_SEGMENT_BYTES} bytes. Use a shorter name.")
 
@@ -61,6 +64,8 @@ def _segments(whole: str, form: str) -> tuple[str, ...]:
         raise _refused(whole, "it has a control character, an invisible one, or half of a surrogate pair. Use visible characters.")
     if "\\" in form or not _LIKE_SLASHES.isdisjoint(form):
         raise _refused(whole, "it has a backslash, or a character that passes for a slash. Part segments by '/'.")
+    if form[0].isspace() or form[-1].isspace():
+        raise _refused(whole, "it begins or ends with a blank, which some readers strip. Leave it out.")
     absolute = form[0] == "/"
     segments = (form[1:] if absolute else form).split("/")
     if absolute and segments == [""]:
@@ -105,9 +110,9 @@ def _check_spellings(path: str) -> None:
 def check_path(path: str) -> tuple[str, ...]:
     """The segments of a path, if its text has one meaning only; an absolute path's first one is `"/"`.
 
-    Refused, and never repaired: `.`, `..` and other segments of nothing but dots and spaces; empty segments (a trailing slash is one);
+    Refused, and never repaired: `.`, `..` and other segments of nothing but dots and blanks; empty segments (a trailing slash is one);
     control characters, invisible characters and lone surrogates; backslashes and what passes for a slash; a `~` or a drive letter at
-    the beginning; text that is not NFC; text that is one of these once it is percent-decoded or NFKC-normalised, in any order and
+    the beginning, a blank at the beginning or the end; text that is not NFC; text that is one of these once it is percent-decoded or NFKC-normalised, in any order and
     repeatedly; more than 4,095 bytes, or 255 bytes a segment. Case counts, also where the file system below does not care.
 
     Raises:
@@ -115,6 +120,13 @@ def check_path(path: str) -> tuple[str, ...]:
     """
     if type(path) is not str:
         raise GuardRefused(f"a path is a plain str, not an object of type {type(path).__name__}. Pass its text.", what="path")
+    if len(path) <= MAX_SEGMENT_BYTES and _ORDINARY.fullmatch(path):
+        return ("/", *path[1:].split("/")) if path[0] == "/" else tuple(path.split("/"))
+    return _checked(path)
+
+
+def _checked(path: str) -> tuple[str, ...]:
+    """`check_path` for a path of any kind."""
     if len(path) > MAX_PATH_BYTES:
         raise _refused(path, f"it is longer than {MAX_PATH_BYTES} bytes. Use a shorter one.")
     segments = _segments(path, path)

@@ -58,7 +58,7 @@ class Source:
     name: str
     limit: int
     _values: dict[tuple[str, object], Scalar]
-    _lock: threading.Lock
+    _lock: threading.RLock
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         """Refused: see the class."""
@@ -143,7 +143,8 @@ def make_source(name: str, *, limit: int = MAX_SOURCE_VALUES) -> Source:
             f"the limit of a source is a whole number above 0, not this {type_name(limit)}. Leave it out for {MAX_SOURCE_VALUES}."
         )
     made: Source = object.__new__(Source)
-    fields: dict[str, Any] = {"name": check_source_name(name), "limit": limit, "_values": {}, "_lock": threading.Lock()}
+    fields: dict[str, Any] = {"name": check_source_name(name), "limit": limit, "_values": {}, "_lock": threading.RLock()}
+    # The lock is re-entrant, because a collection while it is held may run anybody's finaliser.
     for field, value in fields.items():
         object.__setattr__(made, field, value)
     return made
