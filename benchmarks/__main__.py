@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks runtime [--quick] [--only ask,tell] [--with retinue,pykka] [--write] [--profile ask]`."""
+"""The command line: `python -m benchmarks runtime|authority|agentdojo|mutants [--help]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import sys
 import click
 
 from benchmarks import machine, report
+from benchmarks.agentdojo.command import agentdojo
 from benchmarks.harness import calibrate, gc_policy
+from benchmarks.results import RESULTS, plain, put_part
 from benchmarks.runtime.measures import MEASURES
 from benchmarks.runtime.suite import CONTENDERS, OURS, IdleResult, MeasureResult, idle_results, load, measure_results
 
@@ -39,7 +41,7 @@ def _progress(text: str) -> None:
 
 @click.group()
 def main() -> None:
-    """How fast it is, beside its peers, on this machine."""
+    """How fast it is beside its peers, what it refuses, and whether its tests would notice if it did not."""
 
 
 @main.command()
@@ -91,16 +93,16 @@ def runtime(
         for result in measure_results(contenders, only=only, rounds=rounds, seconds=seconds, progress=_progress):
             measures.append(result)
             _progress("")
-            click.echo(f"\n{result.measure.title}\n{report.plain(report.measure_table(result))}")
+            click.echo(f"\n{result.measure.title}\n{plain(report.measure_table(result))}")
     if not only or "idle" in only:
         loaded = [contender.name for contender in contenders]
         idle.extend(idle_results(loaded, largest=100_000 if quick else None, progress=_progress))
         _progress("")
-        click.echo(f"\nMemory of idle actors\n{report.plain(report.idle_table(idle))}")
+        click.echo(f"\nMemory of idle actors\n{plain(report.idle_table(idle))}")
     if write:
         method = METHOD.format(rounds=rounds, seconds=seconds, gc="CPython's default" if policy == "default" else "raised")
-        report.RESULTS.write_text(report.markdown(facts, method, measures, idle), encoding="utf-8")
-        click.echo(f"\nwritten: {report.RESULTS.name}")
+        put_part(report.markdown(facts, method, measures, idle))
+        click.echo(f"\nwritten: {RESULTS.name}")
 
 
 def _profile(name: str) -> None:
@@ -114,6 +116,8 @@ def _profile(name: str) -> None:
     profiler.disable()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
 
+
+main.add_command(agentdojo)
 
 if __name__ == "__main__":
     main(prog_name="python -m benchmarks")

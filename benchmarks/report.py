@@ -1,19 +1,15 @@
-"""Tables of what was measured: for the terminal as they come, and as `benchmarks/RESULTS.md`."""
+"""Tables of what was measured: for the terminal as they come, and in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from benchmarks.harness import Spread, ratios, spread
+from benchmarks.results import Row, facts_list, joined, marked
 from benchmarks.runtime.measures import Target
 from benchmarks.runtime.suite import OURS, IdleResult, MeasureResult
 
-__all__ = ["RESULTS", "idle_table", "markdown", "measure_table", "verdict"]
-
-RESULTS = Path(__file__).with_name("RESULTS.md")
-
-Row = Sequence[str]
+__all__ = ["idle_table", "markdown", "measure_table", "verdict"]
 
 
 def _figure(value: float) -> str:
@@ -81,29 +77,15 @@ def idle_table(results: Sequence[IdleResult]) -> list[Row]:
     return rows
 
 
-def plain(rows: Sequence[Row]) -> str:
-    """A table for a terminal."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-
-
-def _marked(rows: Sequence[Row]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    lines.insert(1, "|" + " --- |" * len(rows[0]))
-    return "\n".join(lines)
-
-
 def markdown(facts: Mapping[str, str], method: str, measures: Sequence[MeasureResult], idle: Sequence[IdleResult]) -> str:
-    """The whole of RESULTS.md."""
-    parts = ["# Results", "Written by `python -m benchmarks runtime --write`. The machine and the method:"]
-    parts.append("\n".join(f"- {name}: {fact}" for name, fact in facts.items()))
-    parts.append(method)
+    """This command's part of RESULTS.md."""
+    parts = ["# Results", "Written by `python -m benchmarks runtime --write`. The machine and the method:", facts_list(facts), method]
     for result in measures:
-        parts += [f"## {result.measure.title}", result.measure.how, _marked(measure_table(result))]
+        parts += [f"## {result.measure.title}", result.measure.how, marked(measure_table(result))]
     if idle:
         parts += [
             "## Memory of idle actors",
             "Each row in a fresh process: what it grew by while they were made, by their number.",
-            _marked(idle_table(idle)),
+            marked(idle_table(idle)),
         ]
-    return "\n\n".join(parts) + "\n"
+    return joined(parts)
