@@ -7,25 +7,47 @@ from retinue.security.context import Principal, SecurityContext
 from retinue.security.errors import (
     ApprovalRequired,
     AuthorityError,
+    ConstraintError,
     DefinitionError,
     Denied,
+    Expired,
     ForgedContext,
     NoContext,
     PatternError,
     RetinueError,
+    Revoked,
 )
+from retinue.security.layers import Layer
+from retinue.security.limits import Limits
 from retinue.security.operations import Pattern, check_operation
-from retinue.security.permissions import Layer, PermissionSet, Restriction, allow, deny
+from retinue.security.permission_data import restrictions_from_data
+from retinue.security.permissions import PermissionSet
+from retinue.security.restrictions import (
+    Restriction,
+    allow,
+    deny,
+    expires,
+    label,
+    limit,
+    max_risk,
+    needs_approval,
+    unlabelled,
+    where,
+)
+from retinue.security.rules import Rule
 
 __all__ = [
     "ApprovalRequired",
     "Authority",
     "AuthorityError",
     "AuthorityStatistics",
+    "ConstraintError",
     "DefinitionError",
     "Denied",
+    "Expired",
     "ForgedContext",
     "Layer",
+    "Limits",
     "NoContext",
     "Pattern",
     "PatternError",
@@ -33,8 +55,18 @@ __all__ = [
     "Principal",
     "Restriction",
     "RetinueError",
+    "Revoked",
+    "Rule",
     "SecurityContext",
     "allow",
     "check_operation",
     "deny",
+    "expires",
+    "label",
+    "limit",
+    "max_risk",
+    "needs_approval",
+    "restrictions_from_data",
+    "unlabelled",
+    "where",
 ]

@@ -41,13 +41,9 @@ class Clock:
         Raises:
             AuthorityError: The clock that was given raised, or answered something else than a number of milliseconds.
         """
-        if self._clock is None:
-            now = max(time.time_ns(), time.monotonic_ns() + self._offset) // _MS
-        else:
-            now = self._asked(self._clock)
+        now = max(time.time_ns(), time.monotonic_ns() + self._offset) // _MS if self._clock is None else self._asked(self._clock)
         with self._lock:
-            if now > self._latest:
-                self._latest = now
+            self._latest = max(self._latest, now)
             return self._latest
 
     @staticmethod

@@ -10,33 +10,28 @@ trusted belongs in another one.
 
 from __future__ import annotations
 
-import itertools
-import secrets
-from collections.abc import Callable, Iterable
-from typing import Final, Literal, NamedTuple, NoReturn, Self, TypeGuard, cast, final
-from weakref import ReferenceType, ref
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, Self, final
 
+from retinue.security.accounts import Account, account_below, join_accounts
 from retinue.security.errors import DefinitionError, ForgedContext
-from retinue.security.operations import check_operation
-from retinue.security.permissions import Layer, PermissionSet, PermissionTable, Restriction, allow, layers_of, refusal_of
+from retinue.security.explaining import explanation
+from retinue.security.limits import NO_LIMITS, Limits, Risk
+from retinue.security.permissions import PermissionSet
+from retinue.security.restrictions import Restriction, allow, restriction_of
 
-__all__ = ["ContextRegistry", "Principal", "SecurityContext", "Step"]
+if TYPE_CHECKING:
+    from retinue.security.context_registry import ContextRegistry
+
+__all__ = ["ContextFields", "Principal", "SecurityContext", "Step"]
 
 MAX_CHILDREN: Final = 256
-"""Meets with a grant that one context remembers; the memo is emptied when it is full."""
+"""Meets with a grant, and grants to children, that one context remembers; the memo is emptied when it is full."""
 
-Step = Literal["root", "mint", "narrow", "grant"]
-"""How a context came to be: the system's root, minted, narrowed by code, or met with a receiver's grant by the runtime."""
+Step = Literal["root", "mint", "token", "narrow", "grant"]
+"""How a context came to be: the system's root, minted, unsealed from a token, narrowed by code, or met with a grant by the runtime."""
 
-_ADDED_BY: Final[dict[Step, str]] = {
-    "root": "the permissions of the system",
-    "mint": "mint()",
-    "narrow": "narrow()",
-    "grant": "the grant of an actor that the message went through",
-}
-
-
-_NOT_GENUINE: Final = (
+NOT_GENUINE: Final = (
     "a context that no authority made, or that was altered since, cannot be narrowed. Use system.authority.mint(subject, permissions)."
 )
 
@@ -49,22 +44,24 @@ class Principal(NamedTuple):
         tenant: The customer or organisation, where there are several.
         project: The project, where there is one.
         session: The session, where there is one.
+        policy_version: The version of the authority's policy when the first context of the lineage was made.
     """
 
     subject: str
     tenant: str | None = None
     project: str | None = None
     session: str | None = None
+    policy_version: str = "1"
 
 
-class _Fields:
+class ContextFields:
     """The slots of a context before it is sealed.
 
     Writing to slots around the `__setattr__` of `SecurityContext` would cost four times as much, and a message may cost a context: so
     a context is filled in as one of these and then given its class, which has the same layout and refuses writes.
     """
 
-    __slots__ = ("__weakref__", "_children", "_number", "_principal", "_registry", "_step", "parent", "permissions")
+    __slots__ = ("__weakref__", "_accounts", "_children", "_number", "_others", "_principal", "_registry", "_step", "parent", "permissions")
 
     permissions: PermissionSet
     parent: SecurityContext | None
@@ -72,11 +69,14 @@ class _Fields:
     _registry: ContextRegistry
     _number: int
     _step: Step
-    _children: dict[PermissionSet, SecurityContext] | None
+    _accounts: tuple[Account, ...]
+    # The contexts beside the parent that it was met with: a receiver's grant, or what was joined. If one is revoked, so is this.
+    _others: tuple[SecurityContext, ...]
+    _children: dict[object, SecurityContext] | None
 
 
 @final
-class SecurityContext(_Fields):
+class SecurityContext(ContextFields):
     """Authority that travels with a message: immutable, final, and only ever narrowed.
 
     Get one from `system.authority.mint(...)`, from `narrow` on another, or, in a handler, as `self.ctx.security`. Contexts are compared
@@ -84,7 +84,7 @@ class SecurityContext(_Fields):
 
     Attributes:
         permissions: What is permitted.
-        parent: The context that this one was narrowed from; None for the root and for minted ones.
+        parent: The context that this one was narrowed from; None for the root, for minted ones and for unsealed ones.
     """
 
     __slots__ = ()
@@ -120,6 +120,26 @@ class SecurityContext(_Fields):
         return self._principal.session
 
     @property
+    def policy_version(self) -> str:
+        """The version of the authority's policy when the first context of the lineage was made."""
+        return self._principal.policy_version
+
+    @property
+    def limits(self) -> Limits:
+        """When it ends, and how much, how deep and how risky it may be; what is left of calls, tokens and cost is in `accounts`."""
+        return self.permissions.limits
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """What it has touched: labels are added on the way, and never taken away."""
+        return self.permissions.labels
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """What its calls, tokens and cost are charged to, together with the accounts above them; empty where nothing limits them."""
+        return self._accounts
+
+    @property
     def id(self) -> str:
         """A short name, unique to this context, for logs and audit records. It is no secret and gives nothing."""
         return f"{self._registry.prefix}-{self._number:x}"
@@ -129,61 +149,94 @@ class SecurityContext(_Fields):
         """The ids from the oldest ancestor to this context itself."""
         return tuple(context.id for context in self._ancestry())
 
-    def allows(self, operation: str) -> bool:
-        """Whether the operation is permitted; does nothing and counts nothing.
+    def allows(self, operation: str, arguments: Mapping[str, object] | None = None, *, risk: Risk | None = None) -> bool:
+        """Whether the operation is permitted now, without a person's consent; does nothing and counts nothing.
+
+        False also where the context has expired or was revoked, has no call left, or is limited to a lower risk.
+
+        Args:
+            operation: The operation's name.
+            arguments: Its arguments by name; None where they are not known: then what depends on them is not permitted.
+            risk: The operation's risk level. None: what the system's registry says, and L3 where nobody declared it.
 
         Raises:
             PatternError: `operation` is malformed, or is a pattern.
+            ConstraintError: `risk` is none of the four levels.
         """
-        return self.permissions.permits(operation)
+        permissions = self.permissions
+        if not permissions.permits(operation, arguments):
+            return False
+        registry = self._registry
+        if registry.revoked or permissions.limits is not NO_LIMITS or self._accounts:
+            return not registry.obstacles(self, operation, risk)
+        return True
 
-    def explain(self, operation: str) -> str:
-        """Whether the operation is permitted, and if not, which layers refuse it and where on the way each was added.
+    def explain(self, operation: str, arguments: Mapping[str, object] | None = None, *, risk: Risk | None = None) -> str:
+        """Whether the operation is permitted now, and if not, why: which layers and which arguments' constraints refuse it or ask for a person's
+        consent, and where on the way each was added; that the context was revoked or has expired; its limits. Values are never shown.
+
+        Args:
+            operation: The operation's name.
+            arguments: Its arguments by name, as for `allows`.
+            risk: Its risk level, as for `allows`.
 
         Raises:
             PatternError: `operation` is malformed, or is a pattern.
+            ConstraintError: `risk` is none of the four levels.
         """
-        refusing = self.permissions.refusing(operation)
-        if not refusing:
-            return self.permissions.explain(operation)
-        ancestry = self._ancestry()
-        reasons = [f"{refusal_of(layer)} (added by {self._origin_of(layer, ancestry)})" for layer in refusing[:3]]
-        if len(refusing) > len(reasons):
-            reasons.append(f"and {len(refusing) - len(reasons)} more layers refuse it")
-        return f"'{check_operation(operation)}' is not permitted: {'; '.join(reasons)}."
+        return explanation(self, operation, arguments, self._registry.obstacles(self, operation, risk))
 
-    def narrow(self, *restrictions: Restriction | str | Iterable[str | Restriction]) -> SecurityContext:
+    def narrow(self, *restrictions: Restriction | SecurityContext | str | Iterable[str | Restriction]) -> SecurityContext:
         """A context that permits what this one does and what each restriction does, and nothing else.
 
         It never widens and never fails for asking too much: the result is the intersection. The context itself is returned where
-        nothing shrinks.
+        nothing shrinks. Limits on calls, tokens or cost that are smaller than what the context has open an account of their own below its
+        accounts.
 
         Args:
-            restrictions: `allow(...)`, `deny(...)`; a list of permissions as `mint` takes it, `[]` permitting nothing; or one pattern.
+            restrictions: What `allow(...)`, `where(...)`, `deny(...)`, `limit(...)`, `expires(...)`, `max_risk(...)`, `needs_approval(...)`,
+                `label(...)` and `unlabelled(...)` return; another context, which adds all its layers, limits, labels and accounts, and whose
+                revocation counts; a list of permissions as `mint` takes it, `[]` permitting nothing; or one pattern.
 
         Raises:
             PatternError: A pattern is malformed.
             DefinitionError: Something else was given, or several bare patterns: it would be unclear whether any or all must permit.
-            ForgedContext: This object is no genuine context.
+            ForgedContext: This object, or a context that was given, is not genuine.
         """
-        if getattr(self, "_registry", None) is None:
-            raise ForgedContext(_NOT_GENUINE)
+        registry = getattr(self, "_registry", None)
+        if registry is None:
+            raise ForgedContext(NOT_GENUINE)
         permissions = self.permissions
+        accounts = mine = self._accounts
+        others: tuple[SecurityContext, ...] = ()
         bare = 0
-        for restriction in restrictions:
-            if type(restriction) is Restriction:
-                permissions = permissions.meet_layers(restriction.layers)
-            elif isinstance(restriction, str):
+        for given in restrictions:
+            if type(given) is Restriction:
+                restriction = given
+            elif isinstance(given, str):
                 bare += 1
-                permissions = permissions.meet_layers(allow(restriction).layers)
+                restriction = allow(given)
+            elif type(given) is SecurityContext:
+                if not registry.includes(self, given):
+                    permissions = permissions.meet(given.permissions)
+                    accounts = join_accounts(accounts, given._accounts)
+                    others += (given,)
+                continue
             else:
-                permissions = permissions.meet_layers(layers_of(restriction))
+                restriction = restriction_of(given)  # type: ignore[arg-type]  # what it is, is checked there
+            met = permissions.meet_restriction(restriction, registry.now_ms)
+            if met is not permissions:
+                if met.limits.spends_less_than(permissions.limits):
+                    accounts = (account_below(accounts, met.limits),)
+                permissions = met
         if bare > 1:
             raise DefinitionError(
                 "narrow() was given several bare patterns, which could mean any of them or all of them. "
                 "Write narrow(['fs.read', 'web.get']) to permit each of them; chain narrow() to demand all."
             )
-        return self if permissions is self.permissions else self._registry.derive(self, permissions, "narrow")
+        if permissions is self.permissions and not others and accounts is mine:
+            return self
+        return registry.derive(self, permissions, "narrow", accounts, others)
 
     def descends_from(self, other: SecurityContext) -> bool:
         """Whether this context is `other` or was narrowed from it, in however many steps.
@@ -192,26 +245,54 @@ class SecurityContext(_Fields):
         """
         return self._registry.descends(self, other)
 
-    def _meet(self, permissions: PermissionSet) -> SecurityContext:
+    def _meet(self, grant: SecurityContext) -> SecurityContext:
         """For the runtime: the effective context of a message with a receiver's grant. `self` where the grant takes nothing away."""
-        mine = self.permissions
-        if permissions is mine or permissions.is_everything:
+        theirs = grant.permissions
+        their_accounts = grant._accounts
+        if grant is self or (theirs.is_everything and not their_accounts and not self._registry.revoked):
             return self
         children = self._children
         if children is not None:
-            child = children.get(permissions)
+            child = children.get(grant)
             if child is not None:
                 return child
-        met = mine.meet(permissions)
-        if met is mine:
+        met = self.permissions.meet(theirs)
+        accounts = join_accounts(self._accounts, their_accounts)
+        revoked = self._registry.is_revoked(grant)
+        if met is self.permissions and accounts is self._accounts and not revoked:
             return self
-        child = self._registry.derive(self, met, "grant")
+        child = self._registry.derive(self, met, "grant", accounts, (grant,))
+        return child if revoked else self._keep(grant, child)
+
+    def _grant(self, permissions: Iterable[str | Restriction]) -> SecurityContext:
+        """For the runtime: the grant of a child of whoever acts under this context. `self` where nothing is taken away.
+
+        Children that are spawned with the same permissions share one context, unless it has an account or a deadline of its own.
+
+        Raises:
+            DefinitionError, PatternError: As for `mint`.
+        """
+        restriction = restriction_of(permissions)
+        met = self.permissions.meet_restriction(restriction, self._registry.now_ms)
+        if met is self.permissions:
+            return self
+        accounts = self._accounts
+        if met.limits.spends_less_than(self.permissions.limits):
+            return self._registry.derive(self, met, "grant", (account_below(accounts, met.limits),))
+        child = self._children.get(met) if self._children is not None else None
+        if child is not None:
+            return child
+        child = self._registry.derive(self, met, "grant", accounts)
+        return child if restriction.lifetime_ms is not None else self._keep(met, child)
+
+    def _keep(self, key: object, child: SecurityContext) -> SecurityContext:
+        children = self._children
         if children is None:
             children = {}
             _set_children(self, children)
         elif len(children) >= MAX_CHILDREN:
             children.clear()
-        children[permissions] = child
+        children[key] = child
         return child
 
     def _ancestry(self) -> list[SecurityContext]:
@@ -223,14 +304,6 @@ class SecurityContext(_Fields):
             context = context.parent
         found.reverse()
         return found
-
-    @staticmethod
-    def _origin_of(layer: Layer, ancestry: list[SecurityContext]) -> str:
-        # Layers are never taken away on the way down, so the first context that has one is where it was added.
-        for context in ancestry:
-            if layer in context.permissions.layers:
-                return f"{_ADDED_BY[context._step]}, context {context.id} of {context.subject!r}"
-        return "an unknown hand"
 
     def __repr__(self) -> str:
         try:
@@ -254,84 +327,4 @@ class SecurityContext(_Fields):
         raise TypeError("a SecurityContext is not pickled: bytes carry no authority. Send the message; the runtime carries its context.")
 
 
-_set_children: Final[Callable[[SecurityContext, dict[PermissionSet, SecurityContext]], None]] = _Fields.__dict__["_children"].__set__
-
-
-_Record = tuple[PermissionSet, "ReferenceType[SecurityContext] | None", Principal]
-"""What a context was made of: its permissions, its parent, its principal."""
-
-
-@final
-class ContextRegistry:
-    """The contexts that one authority made, held weakly, each with what it was made of. Safe to use from any thread.
-
-    Attributes:
-        table: Where the authority's permission sets are interned.
-        prefix: The first part of the contexts' ids, random for each registry.
-    """
-
-    __slots__ = ("_forget", "_live", "_numbers", "prefix", "table")
-
-    def __init__(self, table: PermissionTable) -> None:
-        self.table = table
-        self.prefix = secrets.token_hex(3)
-        self._numbers = itertools.count(1)
-        # A dict with weak keys by hand: `WeakKeyDictionary` costs three times as much, and this is asked on every hop. An entry's
-        # callback is `dict.pop` itself, so it runs in C, in one step, in whichever thread drops the context.
-        # The parent stands in its record weakly: a context remembers children (`_meet`), and a strong way back from here would keep
-        # each parent and child alive for ever.
-        self._live: dict[ReferenceType[SecurityContext], _Record] = {}
-        self._forget = self._live.pop
-
-    def __len__(self) -> int:
-        return len(self._live)
-
-    def enrol(self, principal: Principal, permissions: PermissionSet, parent: SecurityContext | None, step: Step) -> SecurityContext:
-        """A new context, known to this registry from now on. Only the authority and `derive` call this."""
-        fields = _Fields()
-        fields.permissions = permissions
-        fields.parent = parent
-        fields._principal = principal
-        fields._registry = self
-        fields._number = next(self._numbers)
-        fields._step = step
-        fields._children = None
-        fields.__class__ = SecurityContext
-        context = cast("SecurityContext", fields)
-        self._live[ref(context, self._forget)] = (permissions, None if parent is None else ref(parent), principal)
-        return context
-
-    def derive(self, parent: SecurityContext, permissions: PermissionSet, step: Step) -> SecurityContext:
-        """A child of a genuine context, for the same principal; `permissions` must be a meet with the parent's.
-
-        Raises:
-            ForgedContext: The parent is not genuine. Without this check a forged object could have a genuine child.
-        """
-        if not self.is_genuine(parent):
-            raise ForgedContext(_NOT_GENUINE)
-        return self.enrol(parent._principal, permissions, parent, step)
-
-    def is_genuine(self, context: object) -> TypeGuard[SecurityContext]:
-        """Whether this registry made the object, and its authority is what it was made with. Never raises."""
-        # The exact type comes first: another class may answer for `==` and `hash` as it likes.
-        if type(context) is not SecurityContext:
-            return False
-        record = self._live.get(ref(context))
-        if record is None:
-            return False
-        try:
-            permissions, parent_ref, principal = record
-            parent = context.parent
-            same_parent = parent is None if parent_ref is None else parent is not None and parent_ref() is parent
-            return same_parent and permissions is context.permissions and principal is context._principal
-        except AttributeError:  # a slot was emptied behind our back
-            return False
-
-    def descends(self, context: object, ancestor: SecurityContext) -> bool:
-        """Whether `context` is genuine and is `ancestor`, or was narrowed from it."""
-        step: object = context
-        while self.is_genuine(step):
-            if step is ancestor:
-                return True
-            step = step.parent
-        return False
+_set_children: Final[Callable[[SecurityContext, dict[object, SecurityContext]], None]] = ContextFields.__dict__["_children"].__set__

@@ -91,12 +91,12 @@ def _checked_count(_: object, attribute: attrs.Attribute[int], value: object) ->
     check_count(value, f"the limit {attribute.name}")
 
 
-def _checked_depth(_: object, attribute: attrs.Attribute[int], value: object) -> None:
+def _checked_depth(_: object, _attribute: attrs.Attribute[int], value: object) -> None:
     if check_count(value, "the limit depth") > DEFAULT_DEPTH:
         raise ConstraintError(f"the limit depth is {DEFAULT_DEPTH} at most, not {value}.")
 
 
-def _checked_risk(_: object, attribute: attrs.Attribute[int], value: object) -> None:
+def _checked_risk(_: object, _attribute: attrs.Attribute[int], value: object) -> None:
     if check_count(value, "the limit risk") > 3:
         raise ConstraintError(f"the limit risk is a number from 0 (L0) to 3 (L3), not {value}.")
 

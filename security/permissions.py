@@ -1,8 +1,8 @@
-"""Permissions: layers of patterns, and the interned sets of layers whose meet is the only way to combine them.
+"""Permissions: interned sets of layers, limits and labels, whose meet is the only way to combine them.
 
-A `PermissionSet` is a set of layers, *all* of which must permit an operation. Adding a layer can therefore only shrink what is
-permitted, and narrowing is nothing but the union of layers: it is idempotent, commutative and associative by construction, and there
-is no case "asked for more" that would need an error.
+A `PermissionSet` is a set of layers, *all* of which must permit an operation, with limits and labels. Adding a layer can therefore only
+shrink what is permitted, and narrowing is nothing but the union of layers, the minimum of limits and the union of labels: it is
+idempotent, commutative and associative by construction, and there is no case "asked for more" that would need an error.
 
 Sets are interned by a `PermissionTable` (one an authority): equal sets of one table are the same object. The hot path compares and
 caches by identity, so nothing else may make a `PermissionSet`.
@@ -12,181 +12,63 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Any, Final, Literal, NoReturn, Self, final
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NoReturn, Self, final
 
-import attrs
+from retinue.security.constraints import NO_SOURCES, Source
+from retinue.security.decisions import ALLOW, ALLOWED, DENY, Decision, decide, plain_arguments
+from retinue.security.layers import SHOWN_LAYERS, Layer, cut, refusal_of
+from retinue.security.limits import NO_LIMITS, Limits
+from retinue.security.operations import check_operation
+from retinue.security.permission_data import permission_data
+from retinue.security.restrictions import Restriction, labels_text
 
-from retinue.security.errors import DefinitionError
-from retinue.security.operations import Pattern, check_operation
-
-__all__ = ["Layer", "PermissionSet", "PermissionTable", "Restriction", "allow", "deny", "layers_of"]
+__all__ = ["PermissionSet", "PermissionTable"]
 
 MAX_VERDICTS: Final = 4096
-"""Verdicts that one set remembers; the memo is emptied when it is full."""
+"""Decisions that sets with the same layers and labels remember together; the memo is emptied when it is full."""
 
 MAX_MEETS: Final = 256
 """Meets that one set remembers; the memo is emptied when it is full."""
 
-MAX_PARSED: Final = 1024
-"""Calls of `allow` and `deny` whose result is remembered, the least recently used forgotten first."""
-
-MAX_PARSED_PATTERNS: Final = 16
-"""Patterns in a call that is remembered; longer ones are parsed each time, so that the memo stays small."""
-
-_SHOWN_LAYERS: Final = 8
-_SHOWN_PATTERNS: Final = 12
-
-
-def _cut(texts: list[str], most: int) -> str:
-    """`texts` joined, at most `most` of them: error texts and log lines stay short whatever the set."""
-    rest = len(texts) - most
-    return ", ".join(texts[:most] + ([f"… and {rest} more"] if rest > 0 else []))
+_NO_LABELS: Final[frozenset[str]] = frozenset()
 
 
 @final
-@attrs.frozen(cache_hash=True, repr=False)
-class Layer:
-    """One condition on operations: a set of patterns, closed (`allow`) or open (`deny`).
+class _Memo:
+    """The decisions of all sets that have the same layers and labels, whatever their limits: a context that expires is not a cold one."""
 
-    Attributes:
-        kind: "allow": permits what one of the patterns names and nothing else, so with no pattern it permits nothing.
-            "deny": refuses what one of the patterns names and leaves everything else alone.
-        patterns: The patterns.
-    """
+    __slots__ = ("__weakref__", "decisions")
 
-    kind: Literal["allow", "deny"] = attrs.field(validator=attrs.validators.in_(("allow", "deny")))
-    patterns: frozenset[Pattern]
-
-    @property
-    def restricts_nothing(self) -> bool:
-        """Whether every operation passes: `allow("**")`, and `deny()` without a pattern."""
-        if self.kind == "deny":
-            return not self.patterns
-        return any(pattern.is_everything for pattern in self.patterns)
-
-    def permits_segments(self, segments: tuple[str, ...]) -> bool:
-        """Whether an operation, checked and split already, passes this layer."""
-        named = any(pattern.matches_segments(segments) for pattern in self.patterns)
-        return named if self.kind == "allow" else not named
-
-    def __repr__(self) -> str:
-        return f"{self.kind}({_cut(sorted(repr(pattern.text) for pattern in self.patterns), _SHOWN_PATTERNS)})"
-
-
-@final
-@attrs.frozen(repr=False)
-class Restriction:
-    """What `SecurityContext.narrow` takes; made by `allow` and `deny`.
-
-    Attributes:
-        kind: "allow" or "deny".
-        layers: The layers that it adds. Those that would restrict nothing are left out, so `allow("**")` adds none.
-    """
-
-    kind: Literal["allow", "deny"]
-    layers: frozenset[Layer]
-
-    def __repr__(self) -> str:
-        return _cut(sorted(map(repr, self.layers)), _SHOWN_LAYERS) or ("allow('**')" if self.kind == "allow" else "deny()")
-
-
-def _restriction(kind: Literal["allow", "deny"], patterns: tuple[str, ...]) -> Restriction:
-    for pattern in patterns:
-        if not isinstance(pattern, str):
-            raise DefinitionError(
-                f"{kind}() takes patterns as separate str arguments, not an object of type {type(pattern).__name__}. "
-                f"Write {kind}('fs.read', 'fs.list'), or {kind}(*names) for a collection."
-            )
-    # Plain strings, because a subclass could claim to equal another key of the memo.
-    plain = tuple(map(str.__str__, patterns))
-    return _parse(kind, plain) if len(plain) <= MAX_PARSED_PATTERNS else _parse.__wrapped__(kind, plain)
-
-
-@lru_cache(maxsize=MAX_PARSED)
-def _parse(kind: Literal["allow", "deny"], patterns: tuple[str, ...]) -> Restriction:
-    # A pure function of strings to an immutable value: the memo, though the process shares it, can only save time. It makes
-    # narrow(allow("fs.read")) in a handler some ten times cheaper.
-    layer = Layer(kind, frozenset(map(Pattern, patterns)))
-    return Restriction(kind, frozenset() if layer.restricts_nothing else frozenset((layer,)))
-
-
-def allow(*patterns: str) -> Restriction:
-    """Permit nothing but the operations that one of the patterns names; `allow()` permits nothing at all.
-
-    It never adds authority: under `narrow` the result is what both sides permit.
-
-    Raises:
-        PatternError: A pattern is malformed.
-        DefinitionError: A pattern is no `str`.
-    """
-    return _restriction("allow", patterns)
-
-
-def deny(*patterns: str) -> Restriction:
-    """Refuse the operations that one of the patterns names and leave all others as they are; `deny()` changes nothing.
-
-    Raises:
-        PatternError: A pattern is malformed.
-        DefinitionError: A pattern is no `str`.
-    """
-    return _restriction("deny", patterns)
-
-
-def layers_of(permissions: Iterable[str | Restriction]) -> frozenset[Layer]:
-    """The layers of a list of permissions, as `mint` and `grant=` take it.
-
-    The patterns in the list make *one* allow layer, any of which may permit; each restriction adds its own. An empty list permits
-    nothing. So does a list of denials alone, because what no pattern names is not permitted: write `["**", deny("fs.delete")]` for
-    "everything but".
-
-    Raises:
-        DefinitionError: `permissions` is a bare `str`, no iterable, or holds something else than patterns and restrictions.
-        PatternError: A pattern is malformed.
-    """
-    if isinstance(permissions, str | bytes) or not isinstance(permissions, Iterable):
-        raise DefinitionError(
-            f"permissions are a list of patterns, not {type(permissions).__name__}. "
-            "Write permissions=['fs.read'] for one, ['**'] for everything, [] for nothing."
-        )
-    names: list[str] = []
-    restrictions: list[Restriction] = []
-    for permission in permissions:
-        if isinstance(permission, str):
-            names.append(permission)
-        elif type(permission) is Restriction:
-            restrictions.append(permission)
-        else:
-            raise DefinitionError(
-                f"a permission is a pattern such as 'fs.*', or a restriction made by allow() or deny(), not an object of type {type(permission).__name__}."
-            )
-    layers = frozenset[Layer]().union(*(restriction.layers for restriction in restrictions))
-    # Fail closed: where nothing is named at all, the (empty) layer of names is what refuses.
-    if names or not any(restriction.kind == "allow" for restriction in restrictions):
-        layers |= allow(*names).layers
-    return layers
+    def __init__(self) -> None:
+        self.decisions: dict[str, Decision] = {}
 
 
 @final
 class PermissionSet:
-    """An interned, immutable set of layers, all of which must permit.
+    """An interned, immutable set of layers, all of which must permit, with limits and labels.
 
     Made by `Authority.permission_set` and `meet`, never by hand. Compare with `is`: equal sets of one authority are one object. A set
     is a description, not authority: only a context that an authority minted carries any.
 
     Attributes:
-        layers: The layers. No layer means: everything is permitted.
-        is_everything: Whether there is no layer.
+        layers: The layers. No layer means: every operation is permitted.
+        limits: The limits; `permits` does not look at them.
+        labels: The labels: what the data that this authority acts with has touched.
+        is_everything: Whether there is no layer, no label and no limit beyond the defaults.
     """
 
-    __slots__ = ("__weakref__", "_meets", "_table", "_verdicts", "is_everything", "layers")
+    __slots__ = ("__weakref__", "_decisions", "_meets", "_memo", "_table", "is_everything", "labels", "layers", "limits")
 
     layers: frozenset[Layer]
+    limits: Limits
+    labels: frozenset[str]
     is_everything: bool
     _table: PermissionTable
-    _verdicts: dict[str, bool]
-    _meets: dict[frozenset[Layer], PermissionSet]
+    _memo: _Memo
+    _decisions: dict[str, Decision]
+    _meets: dict[object, PermissionSet]
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         """Refused: see the class."""
@@ -197,73 +79,150 @@ class PermissionSet:
     def __init_subclass__(cls) -> None:
         raise TypeError("PermissionSet is final: a subclass could answer for itself.")
 
-    def permits(self, operation: str) -> bool:
-        """Whether every layer permits the operation. Remembered for up to 4,096 operations.
+    def permits(self, operation: str, arguments: Mapping[str, object] | None = None) -> bool:
+        """Whether every layer permits the operation, and none asks for a person's consent.
+
+        Limits are not looked at: they are about when, how often and how risky, and a context answers for them.
+
+        Args:
+            operation: The operation's name.
+            arguments: Its arguments by name. None where they are not known: then what depends on them is not permitted.
+
+        Raises:
+            PatternError: `operation` is malformed, or is a pattern.
+        """
+        decision = self._decisions.get(operation) if type(operation) is str else None
+        if decision is None:
+            decision = self.decision(operation)
+        if decision is ALLOWED:
+            return True
+        if decision.verdict is DENY:
+            return False
+        return decision.evaluate(arguments, self._table.sources) is ALLOW
+
+    def decision(self, operation: str) -> Decision:
+        """What the set says about the operation, arguments apart. Remembered for up to 4,096 operations.
 
         Raises:
             PatternError: `operation` is malformed, or is a pattern.
         """
         if type(operation) is str:
-            verdict = self._verdicts.get(operation)
-            if verdict is not None:
-                return verdict
+            found = self._decisions.get(operation)
+            if found is not None:
+                return found
         name = check_operation(operation)
-        segments = tuple(name.split("."))
-        verdict = all(layer.permits_segments(segments) for layer in self.layers)
-        if len(self._verdicts) >= MAX_VERDICTS:
-            self._verdicts.clear()
-        self._verdicts[name] = verdict
-        return verdict
+        made = decide(self.layers, self.labels, tuple(name.split(".")))
+        if len(self._decisions) >= MAX_VERDICTS:
+            self._decisions.clear()
+        self._decisions[name] = made
+        return made
+
+    def may_permit(self, operation: str) -> bool:
+        """Whether the operation is permitted with some arguments, or with a person's consent: what a look-up may show.
+
+        Raises:
+            PatternError: `operation` is malformed, or is a pattern.
+        """
+        return self.decision(operation).verdict is not DENY
 
     def meet(self, other: PermissionSet) -> PermissionSet:
-        """What both sets permit, and nothing else: the union of their layers. `self` itself where `other` adds no layer.
+        """What both sets permit, and nothing else. `self` itself where `other` adds nothing.
 
-        A set of another table is taken by its layers; the result always belongs to this one's.
+        A set of another table is taken by its content; the result always belongs to this one's.
         """
         if other is self or other.is_everything:
             return self
-        return self.meet_layers(other.layers)
+        if other.limits is NO_LIMITS and not other.labels:
+            return self.meet_layers(other.layers)
+        meet = self._meets.get(other)
+        if meet is None:
+            meet = self._meeting(other.layers, other.limits, other.labels)
+            # A deadline of its own comes from a context that will not be met often: it would only push out what is.
+            if meet is not self and meet.limits.deadline_ms == self.limits.deadline_ms:
+                self._remember(other, meet)
+        return meet
 
     def meet_layers(self, layers: frozenset[Layer]) -> PermissionSet:
         """`meet` with the set of these layers; none of them may be one that restricts nothing."""
-        # Keyed by the layers, not by the set, because a restriction has layers only; a frozenset remembers its hash.
+        # Keyed by the layers, not by the set, because most restrictions have layers only; a frozenset remembers its hash.
         meet = self._meets.get(layers)
         if meet is None:
             if layers <= self.layers:
                 return self
-            meet = self._table.intern(self.layers | layers)
-            if len(self._meets) >= MAX_MEETS:
-                self._meets.clear()
-            self._meets[layers] = meet
+            meet = self._table.intern(self.layers | layers, self.limits, self.labels)
+            self._remember(layers, meet)
         return meet
 
-    def refusing(self, operation: str) -> list[Layer]:
-        """The layers that refuse the operation, in a stable order; empty if it is permitted.
+    def meet_restriction(self, restriction: Restriction, now_ms: Callable[[], int]) -> PermissionSet:
+        """What the set and the restriction permit.
+
+        Args:
+            restriction: The restriction.
+            now_ms: The clock that `expires(seconds=)` counts from; asked only then.
+        """
+        if restriction.only_layers:
+            return self.meet_layers(restriction.layers)
+        if restriction.lifetime_ms is not None:
+            restriction = restriction.resolved(now_ms())
+        return self._meeting(restriction.layers, restriction.limits, restriction.labels)
+
+    def _meeting(self, layers: frozenset[Layer], limits: Limits, labels: frozenset[str]) -> PermissionSet:
+        met = self.limits.meet(limits)
+        if met is self.limits and layers <= self.layers and labels <= self.labels:
+            return self
+        return self._table.intern(self.layers | layers, met, self.labels | labels)
+
+    def _remember(self, key: object, meet: PermissionSet) -> None:
+        if len(self._meets) >= MAX_MEETS:
+            self._meets.clear()
+        self._meets[key] = meet
+
+    def refusing(self, operation: str, arguments: Mapping[str, object] | None = None) -> list[Layer]:
+        """The layers that refuse the operation or ask for a person's consent, in a stable order; empty exactly if it is permitted.
+
+        Raises:
+            PatternError: `operation` is malformed, or is a pattern.
+        """
+        return [layer for layer, _ in self.refusals(operation, arguments)]
+
+    def refusals(self, operation: str, arguments: Mapping[str, object] | None = None) -> list[tuple[Layer, str]]:
+        """`refusing`, each with the reason as part of a sentence. Those that refuse come before those that ask.
 
         Raises:
             PatternError: `operation` is malformed, or is a pattern.
         """
         segments = tuple(check_operation(operation).split("."))
-        return sorted((layer for layer in self.layers if not layer.permits_segments(segments)), key=repr)
+        plain = _plain_or_none(arguments)
+        found = []
+        for layer in sorted(self.layers, key=lambda layer: (layer.kind == "ask", repr(layer))):
+            reason = refusal_of(layer, segments, plain, self._table.sources, self.labels)
+            if reason is not None:
+                found.append((layer, reason))
+        return found
 
-    def explain(self, operation: str) -> str:
-        """One sentence: whether the operation is permitted, and if not, which layers refuse it.
+    def explain(self, operation: str, arguments: Mapping[str, object] | None = None) -> str:
+        """One sentence: whether the operation is permitted, and if not, which layers and which arguments' constraints refuse it.
 
         Raises:
             PatternError: `operation` is malformed, or is a pattern.
         """
-        refusing = self.refusing(operation)
-        if not refusing:
+        refusals = self.refusals(operation, arguments)
+        if not refusals:
             return f"'{check_operation(operation)}' is permitted: every layer of {self!r} permits it."
-        return f"'{check_operation(operation)}' is not permitted: {_cut([refusal_of(layer) for layer in refusing], _SHOWN_LAYERS)}."
+        return f"'{check_operation(operation)}' is not permitted: {cut([reason for _, reason in refusals], SHOWN_LAYERS)}."
 
-    def __repr__(self) -> str:
-        return f"<permissions {self.text}>"
+    def to_data(self) -> dict[str, object]:
+        """The set as plain JSON-able data, of which `restrictions_from_data` makes equal restrictions again."""
+        return permission_data(self.layers, self.limits, self.labels)
 
     @property
     def text(self) -> str:
-        """The layers as they would be typed, in a stable order; long sets are cut."""
-        return _cut(sorted(map(repr, self.layers)), _SHOWN_LAYERS) or "everything"
+        """The layers, limits and labels as they would be typed, in a stable order; long sets are cut."""
+        texts = sorted(map(repr, self.layers)) or ["everything"]
+        return cut([*texts, *self.limits.texts, *([labels_text(self.labels)] if self.labels else [])], SHOWN_LAYERS)
+
+    def __repr__(self) -> str:
+        return f"<permissions {self.text}>"
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a PermissionSet is immutable: {name!r} cannot be set. Combine sets with meet().")
@@ -279,15 +238,15 @@ class PermissionSet:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            "a PermissionSet is not pickled: on the other side it would be no one's. Send its patterns, and make a set of them there."
+            "a PermissionSet is not pickled: on the other side it would be no one's. Send its to_data(), and make a set of it there."
         )
 
 
-def refusal_of(layer: Layer) -> str:
-    """Why a layer refuses, as part of a sentence."""
-    if layer.kind == "deny":
-        return f"the layer {layer!r} refuses it"
-    return f"the layer {layer!r} does not name it" if layer.patterns else "the empty layer allow() permits nothing"
+def _plain_or_none(arguments: object) -> Mapping[str, object] | None:
+    try:
+        return plain_arguments(arguments)
+    except Exception:  # a mapping that raises: nothing is known of it
+        return None
 
 
 # Writing through the slot descriptors is the one way past `__setattr__`, and cheaper than object.__setattr__.
@@ -298,19 +257,25 @@ _SET: Final[dict[str, Callable[[object, Any], None]]] = {
 
 @final
 class PermissionTable:
-    """The intern table of one authority: equal sets of layers are one `PermissionSet`. Safe to use from any thread.
+    """The intern table of one authority: equal sets are one `PermissionSet`. Safe to use from any thread.
 
     The table holds its sets weakly, `everything` and `nothing` excepted: it is as large as the number of sets in use.
+
+    Args:
+        sources: The sources of the authority by name, for `known_from`: a live view.
 
     Attributes:
         everything: The set without a layer, the unit of `meet`.
         nothing: The set of the one empty allow layer; no operation is permitted.
+        sources: As given.
     """
 
-    __slots__ = ("_lock", "_sets", "everything", "nothing")
+    __slots__ = ("_lock", "_memos", "_sets", "everything", "nothing", "sources")
 
-    def __init__(self) -> None:
-        self._sets: weakref.WeakValueDictionary[frozenset[Layer], PermissionSet] = weakref.WeakValueDictionary()
+    def __init__(self, sources: Mapping[str, Source] = NO_SOURCES) -> None:
+        self.sources = sources if isinstance(sources, MappingProxyType) else MappingProxyType(sources)
+        self._sets: weakref.WeakValueDictionary[object, PermissionSet] = weakref.WeakValueDictionary()
+        self._memos: weakref.WeakValueDictionary[object, _Memo] = weakref.WeakValueDictionary()
         # Re-entrant, because a collection inside may run anybody's finaliser, and that may narrow a context.
         self._lock = threading.RLock()
         self.everything = self.intern(frozenset())
@@ -319,16 +284,34 @@ class PermissionTable:
     def __len__(self) -> int:
         return len(self._sets)
 
-    def intern(self, layers: frozenset[Layer]) -> PermissionSet:
-        """The one set of these layers. Layers that restrict nothing must be left out (`allow`, `deny` and `layers_of` do)."""
-        found = self._sets.get(layers)
+    def of(self, restriction: Restriction, now_ms: Callable[[], int]) -> PermissionSet:
+        """The set that permits what the restriction does; `expires(seconds=)` counts from `now_ms()`."""
+        if restriction.lifetime_ms is not None:
+            restriction = restriction.resolved(now_ms())
+        return self.intern(restriction.layers, restriction.limits, restriction.labels)
+
+    def intern(self, layers: frozenset[Layer], limits: Limits = NO_LIMITS, labels: frozenset[str] = _NO_LABELS) -> PermissionSet:
+        """The one set of these. Layers that restrict nothing must be left out (the restrictions do)."""
+        # Most sets have layers only, and a frozenset remembers its hash.
+        key: object = layers if limits is NO_LIMITS and not labels else (layers, limits, labels)
+        found = self._sets.get(key)
         if found is not None:
             return found
+        if limits == NO_LIMITS and limits is not NO_LIMITS:
+            return self.intern(layers, NO_LIMITS, labels)
+        with self._lock:
+            memo_key: object = (layers, labels) if labels else layers
+            memo = self._memos.get(memo_key)
+            if memo is None:
+                memo = self._memos[memo_key] = _Memo()
         made: PermissionSet = object.__new__(PermissionSet)
         _SET["layers"](made, layers)
-        _SET["is_everything"](made, not layers)
+        _SET["limits"](made, limits)
+        _SET["labels"](made, labels)
+        _SET["is_everything"](made, not layers and not labels and limits is NO_LIMITS)
         _SET["_table"](made, self)
-        _SET["_verdicts"](made, {})
+        _SET["_memo"](made, memo)
+        _SET["_decisions"](made, memo.decisions)
         _SET["_meets"](made, {})
         with self._lock:
-            return self._sets.setdefault(layers, made)
+            return self._sets.setdefault(key, made)

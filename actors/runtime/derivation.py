@@ -33,7 +33,7 @@ __all__ = ["acting", "child_grant", "effective", "from_outside", "guard", "sendi
 
 def effective(context: SecurityContext, grant: SecurityContext) -> SecurityContext:
     """Rule 1: what a message that was sent under `context` is handled under by an actor with this grant."""
-    return context if grant.permissions.is_everything else context._meet(grant.permissions)
+    return context._meet(grant)
 
 
 def sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell | None) -> SecurityContext:
@@ -111,7 +111,7 @@ def child_grant(kernel: Kernel, turn: Any, asked: Any) -> SecurityContext:
         asked: What `spawn(grant=)` was given: permissions, or None for all that the spawner may.
     """
     security = kernel.root if turn is kernel.roots and get_ident() == kernel.thread else sending(kernel, turn, None, None)
-    return security if asked is None else security._meet(kernel.authority.permission_set(asked))
+    return security if asked is None else security._grant(asked)
 
 
 def guard(kernel: Kernel) -> None:

@@ -73,7 +73,8 @@ if TYPE_CHECKING:
         Revoked,
         TokenError,
     )
-    from retinue.security.permissions import allow, deny
+    from retinue.security.limits import Limits
+    from retinue.security.restrictions import Restriction, allow, deny, expires, label, limit, max_risk, needs_approval, unlabelled, where
     from retinue.security.sources import Source
 
     __version__: str
@@ -101,6 +102,7 @@ __all__ = [
     "ForgedContext",
     "GuardRefused",
     "KeyFileError",
+    "Limits",
     "Mailbox",
     "MailboxFull",
     "Message",
@@ -111,6 +113,7 @@ __all__ = [
     "Ref",
     "Reject",
     "Request",
+    "Restriction",
     "RetinueError",
     "Revoked",
     "SecurityContext",
@@ -139,13 +142,20 @@ __all__ = [
     "between",
     "deny",
     "each",
+    "expires",
     "handler",
     "host",
     "known_from",
+    "label",
+    "limit",
     "max_length",
+    "max_risk",
     "message",
+    "needs_approval",
     "one_of",
     "run",
+    "unlabelled",
+    "where",
     "within",
 ]
 
@@ -173,6 +183,7 @@ _HOMES = {
     "ForgedContext": "retinue.security.errors",
     "GuardRefused": "retinue.security.errors",
     "KeyFileError": "retinue.security.errors",
+    "Limits": "retinue.security.limits",
     "Mailbox": "retinue.mailbox.queues",
     "MailboxFull": "retinue.mailbox.errors",
     "Message": "retinue.mailbox.messages",
@@ -183,6 +194,7 @@ _HOMES = {
     "Ref": "retinue.actors.runtime.ref",
     "Reject": "retinue.actors.runtime.errors",
     "Request": "retinue.mailbox.messages",
+    "Restriction": "retinue.security.restrictions",
     "RetinueError": "retinue.security.errors",
     "Revoked": "retinue.security.errors",
     "SecurityContext": "retinue.security.context",
@@ -203,20 +215,27 @@ _HOMES = {
     "WrongEventLoop": "retinue.actors.runtime.errors",
     "WrongThread": "retinue.actors.runtime.errors",
     "absent": "retinue.security.constraints",
-    "allow": "retinue.security.permissions",
+    "allow": "retinue.security.restrictions",
     "any_of": "retinue.security.constraints",
     "at_least": "retinue.security.constraints",
     "at_most": "retinue.security.constraints",
     "between": "retinue.security.constraints",
-    "deny": "retinue.security.permissions",
+    "deny": "retinue.security.restrictions",
     "each": "retinue.security.constraints",
+    "expires": "retinue.security.restrictions",
     "handler": "retinue.actors.runtime.actor",
     "host": "retinue.security.constraints",
     "known_from": "retinue.security.constraints",
+    "label": "retinue.security.restrictions",
+    "limit": "retinue.security.restrictions",
     "max_length": "retinue.security.constraints",
+    "max_risk": "retinue.security.restrictions",
     "message": "retinue.mailbox.messages",
+    "needs_approval": "retinue.security.restrictions",
     "one_of": "retinue.security.constraints",
     "run": "retinue.actors.runtime.running",
+    "unlabelled": "retinue.security.restrictions",
+    "where": "retinue.security.restrictions",
     "within": "retinue.security.constraints",
 }
 

@@ -11,7 +11,7 @@ from retinue.security.context import MAX_CHILDREN
 
 AUTHORITY = Authority()
 contexts = permissions.map(lambda given_list: AUTHORITY.mint("alice", given_list))
-grants = permissions.map(AUTHORITY.permission_set)
+grants = permissions.map(lambda given_list: AUTHORITY.mint("grantor", given_list))
 
 
 # --- narrow
@@ -95,8 +95,8 @@ def test_a_narrowed_context_is_a_child_of_the_same_principal():
 @given(contexts, grants, operations)
 def test_a_meet_with_a_grant_permits_exactly_what_both_permit(context, grant, operation):
     met = context._meet(grant)
-    assert met.allows(operation) is (context.allows(operation) and grant.permits(operation))
-    assert met.permissions is context.permissions.meet(grant)
+    assert met.allows(operation) is (context.allows(operation) and grant.allows(operation))
+    assert met.permissions is context.permissions.meet(grant.permissions)
 
 
 @given(contexts, grants)
@@ -104,21 +104,21 @@ def test_a_meet_is_remembered_and_adds_nothing_twice(context, grant):
     met = context._meet(grant)
     assert context._meet(grant) is met
     assert met._meet(grant) is met
-    assert met._meet(context.permissions) is met
+    assert met._meet(context) is met
     assert (met is context) is (met.permissions is context.permissions)
 
 
 def test_a_meet_that_takes_nothing_away_is_the_context_itself():
     context = AUTHORITY.mint("alice", ["fs.*", deny("fs.delete")])
-    assert context._meet(AUTHORITY.everything) is context
-    assert context._meet(context.permissions) is context
-    assert context._meet(AUTHORITY.permission_set(["fs.*"])) is context
+    assert context._meet(AUTHORITY.root) is context
+    assert context._meet(context) is context
+    assert context._meet(AUTHORITY.root.narrow(["fs.*"])) is context
     assert context._children is None, "nothing is remembered where there is nothing to remember"
 
 
 def test_a_met_context_speaks_for_the_same_subject_and_descends_from_the_first():
     context = AUTHORITY.mint("alice", ["fs.*"], session="s1")
-    met = context._meet(AUTHORITY.permission_set(["fs.read"]))
+    met = context._meet(AUTHORITY.root.narrow(["fs.read"]))
     assert (met.parent, met.subject, met.session) == (context, "alice", "s1")
     assert AUTHORITY.is_genuine(met)
     assert not met.allows("fs.write")
@@ -127,7 +127,7 @@ def test_a_met_context_speaks_for_the_same_subject_and_descends_from_the_first()
 def test_the_memo_of_meets_is_bounded_and_right_after_it_was_emptied():
     context = AUTHORITY.mint("alice", ["op.**"])
     for number in range(MAX_CHILDREN + 10):
-        grant = AUTHORITY.permission_set([f"op.n{number}"])
+        grant = AUTHORITY.root.narrow([f"op.n{number}"])
         assert context._meet(grant).allows(f"op.n{number}")
         assert not context._meet(grant).allows("op.other")
         assert len(context._children) <= MAX_CHILDREN
@@ -140,7 +140,7 @@ def test_contexts_that_nobody_holds_are_forgotten():
     for number in range(1_000):
         context = authority.mint("gone", [f"op.n{number}"])
         context.narrow(allow("op.x"))
-        context._meet(authority.permission_set(["op.y"]))
+        context._meet(authority.root.narrow(["op.y"]))
     del context
     gc.collect()
     assert authority.statistics().contexts == before + 1
@@ -162,7 +162,7 @@ def test_a_context_can_be_referenced_weakly():
 def test_a_context_descends_from_itself_and_from_what_it_was_narrowed_from():
     alice = AUTHORITY.mint("alice", ["fs.*"])
     child = alice.narrow("fs.read")
-    grandchild = child._meet(AUTHORITY.permission_set([deny("fs.x"), "**"]))
+    grandchild = child._meet(AUTHORITY.root.narrow([deny("fs.x"), "**"]))
     for younger, older in ((alice, alice), (child, alice), (grandchild, child), (grandchild, alice), (AUTHORITY.root, AUTHORITY.root)):
         assert younger.descends_from(older)
 
@@ -209,7 +209,7 @@ def test_ids_are_short_and_unique_and_the_lineage_lists_them_from_the_oldest():
 def test_an_explanation_says_which_layer_refuses_and_who_added_it():
     alice = AUTHORITY.mint("alice", ["fs.*", "web.get"])
     child = alice.narrow(deny("fs.delete"))
-    met = child._meet(AUTHORITY.permission_set(["web.*"]))
+    met = child._meet(AUTHORITY.root.narrow(["web.*"]))
     assert alice.explain("fs.read").startswith("'fs.read' is permitted")
     text = met.explain("fs.delete")
     assert "'fs.delete' is not permitted" in text

@@ -8,7 +8,7 @@ import pytest
 from retinue.security import Authority, ForgedContext, SecurityContext, allow
 from retinue.security.context import Principal
 
-FIELDS = ["permissions", "parent", "_principal", "_registry", "_number", "_step", "_children"]
+FIELDS = ["permissions", "parent", "_principal", "_registry", "_number", "_step", "_children", "_accounts", "_others"]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def assert_refused(authority: Authority, context: object) -> str:
 
 
 def test_the_genuine_ones_are_accepted(authority, alice):
-    for context in (authority.root, alice, alice.narrow(allow()), alice._meet(authority.nothing)):
+    for context in (authority.root, alice, alice.narrow(allow()), alice._meet(authority.root.narrow([]))):
         assert authority.is_genuine(context) is True
         authority.check(context)
 
@@ -104,7 +104,7 @@ def test_a_forged_context_has_no_genuine_children(authority, alice):
     with pytest.raises(ForgedContext):
         forged.narrow(allow("fs.*"))
     with pytest.raises(ForgedContext):
-        forged._meet(authority.permission_set(["web.*"]))
+        forged._meet(authority.root.narrow(["web.*"]))
     assert_refused(authority, forged.narrow())
 
 

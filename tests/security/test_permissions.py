@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from permission_strategies import operations, permissions, permits_by_definition, restrictions
-from retinue.security import Authority, DefinitionError, Layer, Pattern, PatternError, PermissionSet, allow, deny
-from retinue.security.permissions import MAX_MEETS, MAX_PARSED_PATTERNS, MAX_VERDICTS
+from retinue.security import Authority, DefinitionError, Layer, Pattern, PatternError, PermissionSet, Rule, allow, deny
+from retinue.security.decisions import ALLOWED, DENIED, decide
+from retinue.security.permissions import MAX_MEETS, MAX_VERDICTS
+from retinue.security.restrictions import MAX_PARSED_PATTERNS
 
 AUTHORITY = Authority()
 sets = permissions.map(AUTHORITY.permission_set)
@@ -137,17 +139,17 @@ def test_layers_that_restrict_nothing_are_left_out():
 
 
 def test_an_empty_allow_layer_permits_nothing_and_an_empty_deny_layer_everything():
-    assert not Layer("allow", frozenset()).permits_segments(("fs",))
-    assert Layer("deny", frozenset()).permits_segments(("fs",))
+    assert decide([Layer("allow", frozenset())], frozenset(), ("fs",)) is DENIED
+    assert decide([Layer("deny", frozenset())], frozenset(), ("fs",)) is ALLOWED
     with pytest.raises(ValueError, match="kind"):
         Layer("maybe", frozenset())
 
 
 def test_layers_are_equal_by_kind_and_patterns():
-    layer = Layer("allow", frozenset({Pattern("a"), Pattern("b")}))
-    assert layer == Layer("allow", frozenset({Pattern("b"), Pattern("a")}))
-    assert hash(layer) == hash(Layer("allow", frozenset({Pattern("b"), Pattern("a")})))
-    assert layer != Layer("deny", layer.patterns)
+    layer = Layer("allow", frozenset({Rule(Pattern("a")), Rule(Pattern("b"))}))
+    assert layer == Layer("allow", frozenset({Rule(Pattern("b")), Rule(Pattern("a"))}))
+    assert hash(layer) == hash(Layer("allow", frozenset({Rule(Pattern("b")), Rule(Pattern("a"))})))
+    assert layer != Layer("deny", layer.rules)
     assert repr(layer) == "allow('a', 'b')"
 
 
@@ -281,7 +283,7 @@ def test_the_memos_of_a_set_are_bounded():
     permission_set = AUTHORITY.permission_set(["op.**"])
     for number in range(MAX_VERDICTS + 10):
         assert permission_set.permits(f"op.n{number}")
-        assert len(permission_set._verdicts) <= MAX_VERDICTS
+        assert len(permission_set._decisions) <= MAX_VERDICTS
     for number in range(MAX_MEETS + 10):
         permission_set.meet(AUTHORITY.permission_set([f"op.n{number}"]))
         assert len(permission_set._meets) <= MAX_MEETS

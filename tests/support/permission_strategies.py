@@ -56,7 +56,7 @@ def names(pattern: str, operation: str) -> bool:
 def passes(restriction: Restriction, operation: str) -> bool:
     """Whether a restriction leaves the operation alone."""
     for layer in restriction.layers:
-        named = any(names(pattern.text, operation) for pattern in layer.patterns)
+        named = any(names(rule.pattern.text, operation) for rule in layer.rules)
         if named != (layer.kind == "allow"):
             return False
     return True
