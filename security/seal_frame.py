@@ -1,0 +1,165 @@
+"""The frame of a sealed token: text, blocks, and the chain of MACs over them. Nothing of what the blocks say is read here.
+
+    rt1.<kid>.<block>[.<block>…].<mac>
+
+Each block is base64url. The first MAC is made with the key that the kid names, over the kid and the first block; each further one with the
+MAC before as its key, over its block; the last one stands at the end. So whoever holds a token can add a block, and nobody can take one
+away: for that, the MAC before would be needed. It must never be shown, for whoever has it has the wider token.
+
+The MACs are over the text as it was received. Nothing is decoded before they fit, and nothing that was decoded is ever encoded again to
+be checked.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+from typing import Any, Final
+
+import attrs
+
+from retinue.security.errors import TokenError
+from retinue.security.strict_json import read_json
+
+__all__ = [
+    "MAX_BLOCKS",
+    "MAX_CHARACTERS",
+    "Frame",
+    "account_key",
+    "add_block",
+    "block_data",
+    "block_text",
+    "first_token",
+    "macs_of",
+    "parse_frame",
+]
+
+MAX_CHARACTERS: Final = 2**16
+"""Characters in a token."""
+
+MAX_BLOCKS: Final = 32
+"""Blocks in a token; so it can be attenuated 31 times."""
+
+_FRAME: Final = re.compile(rf"rt1\.([0-9a-f]{{1,32}})((?:\.[A-Za-z0-9_-]+){{1,{MAX_BLOCKS}}})\.([A-Za-z0-9_-]{{43}})", re.ASCII)
+_FIRST: Final = b"retinue/ctx/1\0"
+_FURTHER: Final = b"retinue/att/1\0"
+
+
+@attrs.frozen(repr=False)
+class Frame:
+    """A token in its parts. Its repr does not show them.
+
+    Attributes:
+        kid: The name of the key.
+        blocks: The blocks as they were received.
+        mac: The last MAC as it was received.
+    """
+
+    kid: str
+    blocks: tuple[str, ...]
+    mac: str
+
+
+def parse_frame(token: object) -> Frame:
+    """The parts of a token; nothing is verified.
+
+    Raises:
+        TokenError: It is no such text ("malformed"), or has too many blocks or characters ("too_large").
+    """
+    if type(token) is not str:
+        raise TokenError(f"a sealed token is a str, not an object of type {type(token).__name__}.", reason="malformed")
+    if len(token) > MAX_CHARACTERS:
+        raise TokenError(f"the token has {len(token):,} characters, and {MAX_CHARACTERS:,} are the most.", reason="too_large")
+    found = _FRAME.fullmatch(token)
+    if found is None:
+        if token.count(".") > MAX_BLOCKS + 2:
+            raise TokenError(f"the token has more than {MAX_BLOCKS} blocks.", reason="too_large")
+        raise TokenError("this is no sealed token: it begins with 'rt1.'. Was it cut, or wrapped in something?", reason="malformed")
+    return Frame(found[1], tuple(found[2][1:].split(".")), found[3])
+
+
+def macs_of(secret: bytes, frame: Frame) -> list[bytes]:
+    """The MAC after each block, where the last one is what the token says. They are secrets; see above.
+
+    Raises:
+        TokenError: It is not ("mac").
+    """
+    key = hmac.digest(secret, b"retinue/seal/1\0", "sha256")
+    mac = hmac.digest(key, _FIRST + f"{frame.kid}.{frame.blocks[0]}".encode("ascii"), "sha256")
+    macs = [mac]
+    for block in frame.blocks[1:]:
+        mac = hmac.digest(mac, _FURTHER + block.encode("ascii"), "sha256")
+        macs.append(mac)
+    # As text, so that not even the spare bits of the last character can be changed.
+    if not hmac.compare_digest(_text(mac), frame.mac):
+        raise TokenError("the token was altered, cut, or sealed with another key.", reason="mac")
+    return macs
+
+
+def first_token(kid: str, secret: bytes, block: str) -> str:
+    """A token of one block."""
+    key = hmac.digest(secret, b"retinue/seal/1\0", "sha256")
+    head = f"{kid}.{block}"
+    return _checked(f"rt1.{head}.{_text(hmac.digest(key, _FIRST + head.encode('ascii'), 'sha256'))}")
+
+
+def add_block(token: str, block: str) -> str:
+    """The token with one more block; no key is needed.
+
+    Raises:
+        TokenError: See `parse_frame`; or it has too many blocks then.
+    """
+    frame = parse_frame(token)
+    if len(frame.blocks) >= MAX_BLOCKS:
+        raise TokenError(f"the token has {MAX_BLOCKS} blocks, and cannot be attenuated once more. Seal a new one.", reason="too_large")
+    mac = hmac.digest(_bytes(frame.mac), _FURTHER + block.encode("ascii"), "sha256")
+    return _checked(f"rt1.{frame.kid}.{'.'.join(frame.blocks)}.{block}.{_text(mac)}")
+
+
+def account_key(mac: bytes) -> str:
+    """A name for what a block's limits are charged to. It is made of the block's MAC, so nobody can choose another token's, and does not show it."""
+    return hashlib.sha256(b"retinue/account/1\0" + mac).hexdigest()
+
+
+def block_text(data: dict[str, Any]) -> str:
+    """A block of its data."""
+    return _text(json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8"))
+
+
+def block_data(block: str) -> Any:
+    """The data of a block, read strictly.
+
+    Raises:
+        TokenError: It is none ("content").
+    """
+    raw = _bytes(block)
+    try:
+        if _text(raw) != block:
+            raise ValueError("its base64 has spare bits")
+        return read_json(raw, max_bytes=MAX_CHARACTERS)
+    except ValueError as error:
+        raise TokenError(f"a block of the token cannot be read: {error}.", reason="content") from None
+
+
+def _checked(token: str) -> str:
+    if len(token) > MAX_CHARACTERS:
+        raise TokenError(
+            f"the token would have {len(token):,} characters, and {MAX_CHARACTERS:,} are the most. Seal fewer and shorter permissions.",
+            reason="too_large",
+        )
+    return token
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def _bytes(text: str) -> bytes:
+    """The bytes of base64url without padding; of characters that are checked already."""
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        raise TokenError("a block of the token is no base64.", reason="content") from None
