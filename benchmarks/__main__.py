@@ -11,6 +11,7 @@ import click
 
 from benchmarks import machine, report
 from benchmarks.agentdojo.command import agentdojo
+from benchmarks.authority.command import authority
 from benchmarks.harness import calibrate, gc_policy
 from benchmarks.results import RESULTS, plain, put_part
 from benchmarks.runtime.measures import MEASURES
@@ -117,6 +118,7 @@ def _profile(name: str) -> None:
     pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
 
 
+main.add_command(authority)
 main.add_command(agentdojo)
 
 if __name__ == "__main__":
