@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 from retinue.capabilities.snapshots import arguments_of, own_copy
 from retinue.security.context import SecurityContext
-from retinue.security.errors import ApprovalRequired, AuthorityError, BudgetExceeded, Denied, Expired, ForgedContext, Revoked
+from retinue.security.errors import (
+    ApprovalRequired,
+    AuditUnavailable,
+    AuthorityError,
+    BudgetExceeded,
+    Denied,
+    Expired,
+    ForgedContext,
+    Revoked,
+)
 
-__all__ = ["RISKS", "UNRATED", "Case", "Undecidable", "reason_of"]
+if TYPE_CHECKING:
+    from retinue.capabilities.registry import Capability
 
-RISKS: Final = {None: 1, "L0": 0, "L1": 1, "L2": 2, "L3": 3}
-"""The level of each rating; an operation that nobody rated is audited like one of L1, and bounded by `max_risk` like one of L3."""
-
-UNRATED: Final = 3
-
-_NOT_DONE: Final = "Nothing was done."
+__all__ = ["Case", "Undecidable", "reason_of"]
 
 
 class Undecidable(Exception):
@@ -33,25 +38,26 @@ class Case:
         path: The path of the actor that is addressed.
         label: The name of the message's type.
         risk: The rating, or None.
+        approval: Whether the handler needs a person's consent.
+        arguments: The message's fields by name, from `own` on.
         asks: Why a person must consent; empty where none must.
-        believed: Whether the context was found genuine: nothing of a forged one is told.
+        subject: Whom the context speaks for, once it was found genuine; None before: nothing of a forged one is told.
+        capability: What the registry says, or None.
     """
 
     __slots__ = (
         "approval",
-        "approvals",
         "arguments",
         "asks",
-        "believed",
+        "capability",
         "grant",
         "label",
         "message",
         "operation",
         "path",
-        "reservation",
         "risk",
         "security",
-        "timeout",
+        "subject",
     )
 
     def __init__(
@@ -64,7 +70,6 @@ class Case:
         message_type: type[object] | str,
         risk: str | None,
         approval: bool,
-        approvals: tuple[object, ...],
     ) -> None:
         self.security = security
         self.grant = grant
@@ -74,81 +79,74 @@ class Case:
         self.label = message_type if isinstance(message_type, str) else message_type.__qualname__
         self.risk = risk
         self.approval = approval
-        self.approvals = approvals
         self.arguments: dict[str, Any] | None = None
         self.asks: list[str] = []
-        self.believed = False
-        self.reservation: Any = None
-        self.timeout: float | None = None
+        self.subject: str | None = None
+        self.capability: Capability | None = None
 
     def own(self) -> dict[str, Any]:
-        """Takes a copy of the message that nobody else holds, and gives its arguments."""
-        try:
-            self.message = own_copy(self.message)
-            self.arguments = arguments_of(self.message)
-        except Exception as error:
-            raise Undecidable(
-                f"its arguments must be looked at and cannot be copied, so they could change after the check ({type(error).__name__}: {error})"
-            ) from error
+        """The arguments of a copy that nobody else holds; the copy is made at the first call, and is the message from then on.
+
+        Raises:
+            Undecidable: A value can be changed by others and cannot be copied.
+        """
+        if self.arguments is None:
+            try:
+                self.message = own_copy(self.message)
+                self.arguments = arguments_of(self.message)
+            except Exception as error:
+                raise Undecidable(
+                    f"its arguments must be looked at and cannot be copied, so they could change after the check ({type(error).__name__}: {error})"
+                ) from error
         return self.arguments
 
-    def sentence(self, why: str, fix: str) -> str:
-        """The text of a refusal: what, where, who, why, the fix."""
-        who = f" as {self.security.subject!r}" if self.believed else ""
-        return f"{self.label} to {self.path}{who}: {why} {_NOT_DONE} Fix: {fix}"
+    def rewritten(self, message: Any) -> None:
+        """From now on it is another message, which whoever made it may still hold: the next look at the arguments copies it."""
+        self.message = message
+        self.arguments = None
 
     def denied(self, why: str, fix: str, reason: str) -> Denied:
-        """A plain refusal."""
-        return Denied(self.sentence(why, fix), operation=self.name, path=self.path, subject=self.subject, reason=reason)
+        """A refusal: what, where, who, why, the fix."""
+        return Denied(self._sentence(why, fix), operation=self.name, path=self.path, subject=self.subject, reason=reason)
 
-    def approval_required(self, why: str) -> ApprovalRequired:
+    def approval_required(self) -> ApprovalRequired:
         """The refusal that a person's consent would lift."""
         shown = "it" if self.operation is None else repr(self.operation)
-        return ApprovalRequired(
-            self.sentence(
-                f"{shown} needs a person's consent ({why}), and no approval came with it.", "get it approved, then send it again."
-            ),
-            operation=self.name,
-            path=self.path,
-        )
+        why = f"{shown} needs a person's consent, and no valid approval came with it: {'; '.join(self.asks)}."
+        return ApprovalRequired(self._sentence(why, "get it approved, then send it again."), operation=self.name, path=self.path)
 
-    def undecided(self, error: Exception) -> Denied:
-        """The refusal for whatever went wrong while deciding; the error is to be chained."""
+    def refusal(self, error: Exception) -> AuthorityError:
+        """The refusal for whatever went wrong while deciding; `error` itself where it is one that a case made."""
+        if isinstance(error, AuditUnavailable) or (isinstance(error, Denied | ApprovalRequired) and error.path is not None):
+            return error
         shown = (
             "it"
             if self.operation is None
             else repr(self.name or f"an object of type {type(self.operation).__name__}, required as an operation,")
         )
-        if isinstance(error, ForgedContext):
-            return ForgedContext(self._told(shown, str(error)), operation=self.name, path=self.path, subject=error.subject)
-        if isinstance(error, Revoked):
-            return Revoked(self._told(shown, str(error)), operation=self.name, path=self.path, subject=error.subject or self.subject)
-        if isinstance(error, Expired):
-            return Expired(self._told(shown, str(error)), operation=self.name, path=self.path, subject=error.subject or self.subject)
+        told = f"{self.label} to {self.path}: {shown} is not permitted: {error} Nothing was done."
+        given: dict[str, Any] = {"operation": self.name, "path": self.path, "subject": getattr(error, "subject", None) or self.subject}
+        for kind in (ForgedContext, Revoked, Expired):
+            if isinstance(error, kind):
+                return kind(told, **given)
         if isinstance(error, BudgetExceeded):
-            return BudgetExceeded(
-                self._told(shown, str(error)),
-                resource=error.resource,
-                operation=self.name,
-                path=self.path,
-                subject=error.subject or self.subject,
-            )
+            return BudgetExceeded(told, resource=error.resource, **given)
         why = f"{error}; " if isinstance(error, Undecidable) else ""
-        text = self._told(shown, f"{why}what cannot be decided is refused. Fix the error that is chained to this one.")
-        return Denied(text, operation=self.name, path=self.path, subject=self.subject, reason="undecided")
+        return Denied(
+            f"{self.label} to {self.path}: {shown} is not permitted: {why}what cannot be decided is refused. Nothing was done. "
+            "Fix the error that is chained to this one.",
+            reason="undecided",
+            **given,
+        )
 
-    def _told(self, shown: str, why: str) -> str:
-        return f"{self.label} to {self.path}: {shown} is not permitted: {why}"
+    def _sentence(self, why: str, fix: str) -> str:
+        who = "" if self.subject is None else f" as {self.subject!r}"
+        return f"{self.label} to {self.path}{who}: {why} Nothing was done. Fix: {fix}"
 
     @property
     def name(self) -> str | None:
         """The operation, where it is a `str`."""
         return self.operation if isinstance(self.operation, str) else None
-
-    @property
-    def subject(self) -> str | None:
-        """Whom the context speaks for, if it is genuine."""
-        return self.security.subject if self.believed else None
 
 
 def reason_of(error: AuthorityError) -> str:

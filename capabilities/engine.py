@@ -12,6 +12,7 @@ import trio
 
 from retinue.capabilities.cases import Case
 from retinue.capabilities.policy import CheckedPolicy, PolicyCall, Verdict, checked
+from retinue.capabilities.snapshots import arguments_of, own_copy
 from retinue.security.errors import DefinitionError
 from retinue.security.operations import check_operation
 
@@ -133,13 +134,14 @@ class PolicyEngine:
 
 
 def _call(case: Case) -> PolicyCall:
-    """What the next policy sees: a copy of its own, so that it can neither change what the next one sees nor keep hold of what is handled."""
-    arguments = case.own()
+    """What the next policy sees: a copy for it alone, so that it can neither change what the others see nor keep hold of what is handled."""
+    case.own()
     assert case.operation is not None
+    shown = own_copy(case.message)
     return PolicyCall(
         operation=case.operation,
-        message=case.message,
-        arguments=MappingProxyType(arguments),
+        message=shown,
+        arguments=MappingProxyType(arguments_of(shown)),
         security=case.security,
         path=case.path,
         message_type=case.label,
@@ -163,7 +165,7 @@ def _take(case: Case, policy: CheckedPolicy, answer: Any) -> None:
                 f"rewrite to a message of the same class, {case.label}.",
                 "policy",
             )
-        case.message = answer.message
+        case.rewritten(answer.message)
     else:
         if inspect.iscoroutine(answer):
             answer.close()  # else Python warns, much later, that nobody awaited it

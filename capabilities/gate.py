@@ -1,23 +1,31 @@
 """The gate: the one door between a message and a handler that requires an operation.
 
-Only a literal ALLOW opens it. An exception, a truthy something, an object that is no genuine context, a malformed name, a record that cannot be written: all
-refuse. The order is fixed, and nothing changes the arguments once the layers have seen them:
+Only a literal ALLOW opens it. An exception, a truthy something, an object that is no genuine context, a malformed name, a clock that fails, a record that
+cannot be written: all refuse. The order is fixed, and nothing changes the arguments once the layers have seen them:
 
     forged or revoked → the gate's own copy → the registry → policies (rewrites) → layers → risk → deadline → calls → consent → audit
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 import attrs
 
-from retinue.capabilities.cases import RISKS, Case, Undecidable, reason_of
+from retinue.capabilities.budgets import Ledger
+from retinue.capabilities.cases import Case, Undecidable, reason_of
 from retinue.capabilities.engine import DEFAULT_TIMEOUT, PolicyEngine
+from retinue.capabilities.policy import CheckedPolicy
+from retinue.capabilities.registry import CapabilityRegistry
 from retinue.security.authority import Authority
+from retinue.security.canonical import canonical
 from retinue.security.context import SecurityContext
-from retinue.security.errors import AuditUnavailable, AuthorityError, Denied
+from retinue.security.decisions import ALLOW, ALLOWED, ASK, DEPENDS
+from retinue.security.errors import AuditUnavailable, DefinitionError, Expired
+from retinue.security.explaining import added_by, explanation, layer_origin
+from retinue.security.limits import NEVER, NO_LIMITS, RISKS, UNLIMITED, Limits, moment
 from retinue.security.permissions import PermissionSet
 
 if TYPE_CHECKING:
@@ -25,8 +33,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "Gate", "GateStatistics"]
 
-_CANARY: Final = "retinue.gate.canary"
-_AUDITED_RISK: Final = 2
+_LEVELS: Final = {None: 1, **{risk: level for level, risk in enumerate(RISKS)}}
+"""The level that counts for the audit: what nobody rated is L1."""
+
+_UNRATED: Final = len(RISKS) - 1
+"""The level that counts for `max_risk`: what nobody rated is L3."""
+
+_AUDITED: Final = 2
+"""From L2 on, each allow is a full record."""
 
 
 @attrs.frozen
@@ -50,7 +64,7 @@ class Admission:
         message: The message to handle: the given one, or the gate's own copy of it, or what a policy rewrote it to.
         static: Whether the next message under the same context to the same handler would be admitted without looking at anything; such a verdict may be kept
             until the gate's `epoch` changes.
-        record: The number of the audit record of this admission, or None where there is none.
+        record: The number of the audit record of this admission, or None where there is none. `Gate.note_outcome` takes it.
         timeout: The seconds that the capability gives its handler, or None.
     """
 
@@ -65,61 +79,82 @@ class Admission:
 
 @final
 class Gate:
-    """Admits or refuses messages by the effective context that they carry.
+    """Admits or refuses messages by the effective context that they carry. To be used in one thread; `changed` may be called from any.
 
     Args:
         authority: The authority of the system; contexts that it did not make are refused.
         audit: Where refusals, questions and allows of risk L2 or more are recorded before they are answered; None: nowhere.
+        ledger: What calls are charged to. Default: one of its own.
         policies: Policies, in order; see `retinue.capabilities.policy`.
         policy_timeout: Seconds that one asynchronous policy may take. Default: 5.
+        capabilities: The registry; where there is one, operations that it does not know are refused. Default: none.
 
     Attributes:
-        allowed: Messages that `admit` let through, and those that `note_static` told of.
+        allowed: Messages that were let through, those that `note_static` told of included.
         refused: Messages that were refused.
+        ledger: The ledger.
         on_change: Called when verdicts that somebody keeps may be wrong, after `epoch` has changed; None: nobody.
 
     Raises:
-        DefinitionError: A policy is malformed.
+        DefinitionError: A policy is malformed, or something given is of the wrong kind.
     """
 
-    __slots__ = ("_audit", "_authority", "_changes", "_engine", "allowed", "on_change", "refused")
+    __slots__ = (
+        "__weakref__",
+        "_audit",
+        "_authority",
+        "_capabilities",
+        "_changes",
+        "_engine",
+        "_lock",
+        "_owed",
+        "_plain",
+        "allowed",
+        "ledger",
+        "on_change",
+        "refused",
+    )
 
     def __init__(
         self,
         authority: Authority,
         *,
         audit: AuditLog | None = None,
+        ledger: Ledger | None = None,
         policies: Iterable[object] = (),
         policy_timeout: float = DEFAULT_TIMEOUT,
+        capabilities: CapabilityRegistry | None = None,
     ) -> None:
+        if capabilities is not None and type(capabilities) is not CapabilityRegistry:
+            raise DefinitionError(f"capabilities= takes an rt.CapabilityRegistry, not an object of type {type(capabilities).__name__}")
         self._authority = authority
         self._audit = audit
+        self._capabilities = capabilities
         self._engine = PolicyEngine(policies, policy_timeout)
+        self._plain = capabilities is None and not self._engine.policies
         self._changes = 0
+        self._lock = threading.Lock()
+        self._owed: list[dict[str, Any]] = []
+        self.ledger: Final = Ledger(authority.now_ms) if ledger is None else ledger
         self.on_change: Callable[[], None] | None = None
         self.allowed = 0
         self.refused = 0
+        if capabilities is not None:
+            capabilities.listen(self.changed)
+            authority.risk_of = capabilities.risk_of
 
     @property
     def epoch(self) -> int:
         """Grows whenever a kept verdict may have become wrong."""
-        return self._changes
+        registry = self._capabilities
+        return self._changes + self._authority.revocations + (0 if registry is None else registry.version)
 
     def changed(self) -> None:
         """Tell that kept verdicts may be wrong: something was revoked, declared or reloaded. Safe to call from any thread."""
-        self._changes += 1
+        with self._lock:
+            self._changes += 1
         if self.on_change is not None:
             self.on_change()
-
-    def verdict(self, permissions: PermissionSet, operation: str) -> bool:
-        """Whether the set permits the operation, for a cache keyed by both; counts nothing and never raises.
-
-        True only where the answer is the literal True. A caller that gets False goes to `admit`, which refuses with the reasons.
-        """
-        try:
-            return permissions.permits(operation) is True
-        except Exception:
-            return False
 
     def awaits(self, operation: str | None) -> bool:
         """Whether an asynchronous policy is asked about the operation, so that `admit_async` is to be used. Never raises."""
@@ -130,44 +165,62 @@ class Gate:
         except Exception:
             return False  # malformed: `admit` refuses it
 
+    def is_static(self, permissions: PermissionSet, operation: str | None, risk: str | None = None, approval: bool = False) -> bool:
+        """Whether messages for the operation are admitted by the set and the operation alone, so that such an answer may be kept. Never raises."""
+        try:
+            return self._is_static(permissions, operation, risk, approval)
+        except Exception:
+            return False
+
     def admit(
         self,
         security: SecurityContext,
-        grant: SecurityContext | str | None = None,
-        requires: str | None = None,
-        message: Any = None,
+        grant: SecurityContext | None,
+        requires: str | None,
+        message: Any,
         *,
         path: str,
         message_type: type[object] | str,
         risk: str | None = None,
         approval: bool = False,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[object] = (),  # noqa: ARG002 - part of the call already; redeemed when there is a desk
     ) -> Admission:
         """Let a message pass, or raise.
 
         Args:
             security: The effective context: the message's, met with the receiver's grant.
             grant: The receiver's grant, or None where it has none.
-            requires: The operation that the handler requires; None for an open handler, which only a context that is no longer good is kept from.
+            requires: The operation that the handler requires. None: an open handler, which only a context that was forged or revoked, or has expired, is
+                kept from.
             message: The message; its fields are the operation's arguments.
-            path: The path of the actor that is addressed, for the text.
-            message_type: The message's class or its name, for the text.
+            path: The path of the actor that is addressed, for texts and records.
+            message_type: The message's class or its name, for the same.
             risk: The handler's own rating, "L0" to "L3", or None.
             approval: Whether the handler needs a person's consent for each message.
-            approvals: Approval tokens that came with the message.
+            approvals: Approval tokens that came with the message. There is no desk yet that could have given any: none is taken.
 
         Raises:
             Denied: It is refused, or could not be decided; `reason` says what refused, and what went wrong is chained.
-            ForgedContext: The context was not made by this system's authority, or was altered since (a `Denied` too).
+            ForgedContext: The context was not made by this system's authority, or was altered since (a `Denied`, as those below).
+            Revoked: It, or one that it descends from, was revoked.
+            Expired: Its deadline has passed.
+            BudgetExceeded: No call is left.
+            AuditUnavailable: The record that must come first cannot be written.
             ApprovalRequired: A person must consent first.
         """
-        if isinstance(grant, str):  # the call of before, until the kernel gives both
-            grant, requires = None, grant
-        case = Case(security, grant, requires, message, path, message_type, risk, approval, tuple(approvals))
+        try:
+            self._authority.check(security)
+            if grant is not None and grant is not security:
+                self._authority.check(grant)
+            if self._is_static(security.permissions, requires, risk, approval):
+                self.allowed += 1
+                return Admission(message, True)
+        except Exception:
+            pass  # it is decided, refused and recorded below, step by step
+        case = Case(security, grant, requires, message, path, message_type, risk, approval)
         try:
             policies = self._begin(case)
-            if policies:
-                self._engine.run(case, policies)
+            self._engine.run(case, policies)
             return self._finish(case, policies)
         except Exception as error:
             self._refuse(case, error)
@@ -183,97 +236,204 @@ class Gate:
         message_type: type[object] | str,
         risk: str | None = None,
         approval: bool = False,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[object] = (),  # noqa: ARG002 - part of the call already; redeemed when there is a desk
     ) -> Admission:
-        """As `admit`, waiting for asynchronous policies. Everything but the policies is decided after the last one, without a checkpoint."""
-        case = Case(security, grant, requires, message, path, message_type, risk, approval, tuple(approvals))
+        """As `admit`, waiting for asynchronous policies. All else is decided after the last one's answer, in one step without a checkpoint.
+
+        A cancellation goes through: then nothing is admitted, charged or recorded.
+        """
+        case = Case(security, grant, requires, message, path, message_type, risk, approval)
         try:
             policies = self._begin(case)
-            if policies:
-                await self._engine.run_async(case, policies)
-                self._authority.check(security)  # that took its time
-                if grant is not None:
-                    self._authority.check(grant)
+            await self._engine.run_async(case, policies)
+            if policies:  # that took its time
+                self._check(case)
             return self._finish(case, policies)
         except Exception as error:
             self._refuse(case, error)
 
-    def self_test(self) -> None:
-        """Prove that the gate refuses: a canary operation under the empty set, and a context that no authority made.
+    def note_static(self, security: SecurityContext, operation: str | None, path: str, count: int) -> None:
+        """Tell of messages that were let through by a kept verdict: they are counted, and audited as one record of `count`.
 
-        The counts are left as they were, and nothing is audited.
+        Where the record cannot be written it is owed, and until it is paid the gate refuses everything.
+        """
+        if count <= 0:
+            return
+        self.allowed += count
+        if self._audit is not None and operation is not None:
+            self._note("allowed_batch", allowed=True, operation=operation, security=security, path=path, count=count)
+
+    def note_outcome(
+        self, admission: Admission, security: SecurityContext, operation: str | None, path: str, outcome: str, *, succeeded: bool
+    ) -> None:
+        """Tell how the handling of an admission ended that has a record of its own; does nothing for one that has none.
+
+        Args:
+            admission: What `admit` gave.
+            security: The context that it was admitted under.
+            operation: The operation.
+            path: The path of the actor that handled it.
+            outcome: One or few words without values: "answered", or the name of an error's class.
+            succeeded: Whether it succeeded.
+        """
+        if self._audit is not None and admission.record is not None:
+            detail = f"of record {admission.record}: {outcome}"
+            reason = "succeeded" if succeeded else "failed"
+            self._note("outcome", allowed=True, operation=operation, security=security, path=path, reason=reason, detail=detail)
+
+    def self_test(self) -> None:
+        """Prove that the gate refuses: see `retinue.capabilities.self_test`. The counts are left as they were, and nothing is audited.
 
         Raises:
             AuthorityError: Something was let through. The system must not start.
         """
-        probe = Gate(self._authority)
-        nothing = self._authority.root.narrow([])
-        stranger: SecurityContext = object.__new__(SecurityContext)
-        for context in (nothing, stranger):
-            try:
-                probe.admit(context, None, _CANARY, None, path="/system/gate", message_type="the gate's self-test")
-            except Denied:
-                continue
-            raise AuthorityError(
-                f"the gate's self-test failed: it let {_CANARY!r} through under {context!r}. Do not run this system; reinstall it."
-            )
-        if self.verdict(nothing.permissions, _CANARY) is not False:
-            raise AuthorityError(
-                f"the gate's self-test failed: {_CANARY!r} is permitted by the empty set. Do not run this system; reinstall it."
-            )
+        from retinue.capabilities.self_test import prove_that_it_refuses
+
+        prove_that_it_refuses(self._authority)
 
     def statistics(self) -> GateStatistics:
         """The counts."""
         return GateStatistics(allowed=self.allowed, refused=self.refused)
 
-    # -- the steps, in order ---------------------------------------------------------------------------------------------------------------------------
+    # -- the steps, in order -------------------------------------------------------------------------------------------------------------------------------
 
-    def _begin(self, case: Case) -> tuple[Any, ...]:
-        """Genuineness and revocation; then which policies are asked."""
+    def _is_static(self, permissions: PermissionSet, operation: str | None, risk: str | None, approval: bool) -> bool:
+        """`is_static`; raises where the question itself is wrong."""
+        level = _LEVELS[risk]
+        if approval or self._owed:
+            return False
+        if operation is not None:
+            if permissions.decision(operation) is not ALLOWED:
+                return False
+            if not self._plain:
+                if self._engine.policies and self._engine.concerned(operation):
+                    return False
+                registry = self._capabilities
+                if registry is not None:
+                    capability = registry.resolve(operation)
+                    if capability is None or capability.approval or capability.timeout is not None or registry.is_scoped(operation):
+                        return False
+                    risk = capability.risk
+                    level = _LEVELS[risk]
+        if level >= _AUDITED and self._audit is not None:
+            return False
+        limits = permissions.limits
+        return limits is NO_LIMITS or (limits.deadline_ms == NEVER and limits.calls == UNLIMITED and _risk_fits(limits, operation, risk))
+
+    def _check(self, case: Case) -> None:
         self._authority.check(case.security)
-        case.believed = True
+        case.subject = case.security.subject
         if case.grant is not None:
             self._authority.check(case.grant)
-        return self._engine.concerned(case.operation) if case.operation is not None and self._engine.policies else ()
 
-    def _finish(self, case: Case, policies: tuple[Any, ...]) -> Admission:
-        """Everything after the policies, in one step that nothing interrupts."""
+    def _begin(self, case: Case) -> tuple[CheckedPolicy, ...]:
+        """Genuineness and revocation, what is owed, the registry; then which policies are asked."""
+        self._check(case)
+        while self._owed:
+            assert self._audit is not None
+            self._audit.record(**self._owed[0])
+            del self._owed[0]
         operation = case.operation
-        static = not policies and not case.approval
-        if operation is not None and case.security.permissions.permits(operation) is not True:
-            self._refuse_by_layers(case, operation)
-        if case.risk not in RISKS:
-            raise Undecidable(f"its risk is {case.risk!r}, and not one of L0, L1, L2 and L3")
-        if case.approval:
-            case.asks.append("@handler(approval=True)")
-        if case.asks:
-            raise case.approval_required("; ".join(case.asks))
-        record = None
-        if self._audit is not None and operation is not None and RISKS[case.risk] >= _AUDITED_RISK:
-            static = False
-            record = self._record(case, allowed=True, reason="", detail="")
-        self.allowed += 1
-        return Admission(case.message, static, record, case.timeout)
+        if case.risk not in _LEVELS:
+            raise Undecidable("its risk is none of L0, L1, L2 and L3")
+        if operation is None:
+            return ()
+        if self._capabilities is not None:
+            case.capability = self._capabilities.resolve(operation, session=case.security.session, agent=case.security.subject)
+            if case.capability is None:
+                raise case.denied(
+                    f"{operation!r} is not declared in the system's registry of capabilities.",
+                    f"declare it: registry.declare(rt.Capability({operation!r}, risk=…)).",
+                    "unknown_operation",
+                )
+            case.risk = case.capability.risk
+        return self._engine.concerned(operation)
 
-    def _refuse_by_layers(self, case: Case, operation: str) -> NoReturn:
+    def _finish(self, case: Case, policies: tuple[CheckedPolicy, ...]) -> Admission:
+        """Everything after the policies, in one step that nothing interrupts."""
         permissions = case.security.permissions
-        try:
-            why = (
-                case.security.explain(operation)
-                if permissions.refusing(operation)
-                else f"{operation!r} is not permitted: the answer was not the literal True."
-            )
-        except Exception as error:
-            why = f"{operation!r} is not permitted (why could not be told: {type(error).__name__})."
-        raise case.denied(why, f"send it under a context whose layers and whose receiver's grant all permit {operation!r}.", "permission")
+        self._pass_layers(case, permissions)
+        self._pass_limits(case, permissions.limits)
+        if case.approval:
+            case.asks.append("its handler says approval=True")
+        if case.capability is not None and case.capability.approval:
+            case.asks.append("its capability says approval=True")
+        record = self._charge_and_record(case, counted=case.operation is not None and permissions.limits.calls != UNLIMITED)
+        self.allowed += 1
+        timeout = None if case.capability is None else case.capability.timeout
+        static = not policies and self._is_static(permissions, case.operation, case.risk, case.approval)
+        return Admission(case.message, static, record, timeout)
 
-    # -- the answer ------------------------------------------------------------------------------------------------------------------------------------
+    def _pass_layers(self, case: Case, permissions: PermissionSet) -> None:
+        operation = case.operation
+        if operation is None:
+            return
+        decision = permissions.decision(operation)
+        if decision is ALLOWED:
+            return
+        arguments = case.own() if decision.checks else None
+        verdict = decision.evaluate(arguments, self._authority.sources)
+        if verdict is ASK:
+            case.asks += _asking(case, operation, arguments)
+        elif verdict is not ALLOW:
+            raise case.denied(
+                _explained(case, operation, arguments),
+                f"send it under a context whose layers and whose receiver's grant all permit {operation!r}"
+                f"{' with such arguments' if decision.verdict is DEPENDS else ''}.",
+                "arguments" if decision.verdict is DEPENDS else "permission",
+            )
+
+    def _pass_limits(self, case: Case, limits: Limits) -> None:
+        if not _risk_fits(limits, case.operation, case.risk):
+            origin = added_by(case.security, lambda one: one.permissions.limits.risk <= limits.risk)
+            rated = "not rated, so it counts as L3" if case.risk is None else f"rated {case.risk}"
+            raise case.denied(
+                f"{'it' if case.operation is None else repr(case.operation)} is {rated}, and max_risk({RISKS[limits.risk]!r}) permits less (added by {origin}).",
+                "rate it lower if it is less harmful, or send it under a context that permits the risk.",
+                "risk",
+            )
+        if limits.deadline_ms != NEVER and self._authority.now_ms() >= limits.deadline_ms:
+            origin = added_by(case.security, lambda one: one.permissions.limits.deadline_ms <= limits.deadline_ms)
+            raise Expired(f"the context expired at {moment(limits.deadline_ms)} (added by {origin}). Ask for a new context.")
+
+    def _charge_and_record(self, case: Case, *, counted: bool) -> int | None:
+        """One call is taken, then consent is looked for, then the record is written; where the later ones fail, the call is given back."""
+        audited = self._audit is not None and _LEVELS[case.risk] >= _AUDITED
+        accounts = case.security.accounts
+        if counted and not accounts:
+            raise Undecidable("its calls are limited, and there is no account to charge them to")
+        if not (audited or case.asks):
+            if counted:
+                self.ledger.charge(accounts, calls=1)
+            return None
+        reservation = self.ledger.reserve(accounts, calls=1) if counted else None
+        try:
+            if case.asks:
+                self._refuse_for_consent(case)
+            record = self._record(case, allowed=True, reason="", detail="")
+        except BaseException:
+            if reservation is not None:
+                self.ledger.release(reservation)
+            raise
+        if reservation is not None:
+            self.ledger.settle(reservation, calls=1)
+        return record
+
+    def _refuse_for_consent(self, case: Case) -> NoReturn:
+        try:
+            canonical(case.own())
+        except Exception as error:
+            raise Undecidable(
+                f"it needs a person's consent ({'; '.join(case.asks)}), and its arguments are no plain data, so no consent could be bound to them"
+            ) from error
+        raise case.approval_required()  # `approvals` are redeemed here when there is a desk
+
+    # -- the answer ----------------------------------------------------------------------------------------------------------------------------------------
 
     def _refuse(self, case: Case, error: Exception) -> NoReturn:
         """Counts, records and raises a refusal; the record comes first."""
         self.refused += 1
-        mine = isinstance(error, AuthorityError) and getattr(error, "path", None) == case.path and not isinstance(error, AuditUnavailable)
-        refusal = error if isinstance(error, AuthorityError) and (mine or isinstance(error, AuditUnavailable)) else case.undecided(error)
+        refusal = case.refusal(error)
         try:
             if self._audit is not None and not isinstance(refusal, AuditUnavailable):
                 try:
@@ -290,19 +450,49 @@ class Gate:
         assert self._audit is not None
         digest = None
         try:
-            arguments = case.own() if case.arguments is None else case.arguments
-            digest = self._audit.digest(arguments)
+            digest = self._audit.digest(case.own())
         except Exception:
-            detail = f"{detail} (The arguments have no canonical bytes.)".strip()
+            detail = f"{detail} (No digest: the arguments have no canonical bytes.)".strip()
         entry = self._audit.record(
             "decision",
             allowed=allowed,
             operation=case.name,
             reason=reason,
-            security=case.security if case.believed else None,
+            security=None if case.subject is None else case.security,
             path=case.path,
             message_type=case.label,
             arguments_digest=digest,
             detail=detail,
         )
         return entry.number
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        """Records what was done already; if that fails it is owed, and kept verdicts are forgotten so that nothing passes meanwhile."""
+        assert self._audit is not None
+        try:
+            if self._owed:
+                raise AuditUnavailable("an earlier record is owed")
+            self._audit.record(kind, **fields)  # type: ignore[arg-type]
+        except AuditUnavailable:
+            self._owed.append({"kind": kind, **fields})
+            self.changed()
+
+
+def _risk_fits(limits: Limits, operation: str | None, risk: str | None) -> bool:
+    """Whether `max_risk` permits it. An open handler that nobody rated is no operation, and so none of a risk."""
+    if limits.risk == _UNRATED or (operation is None and risk is None):
+        return True
+    return (_UNRATED if risk is None else _LEVELS[risk]) <= limits.risk
+
+
+def _asking(case: Case, operation: str, arguments: dict[str, Any] | None) -> list[str]:
+    """Which layers ask for a person's consent, and who added them."""
+    refusals = case.security.permissions.refusals(operation, arguments)
+    return [f"{reason} (added by {layer_origin(layer, case.security)})" for layer, reason in refusals] or ["a layer asks for it"]
+
+
+def _explained(case: Case, operation: str, arguments: dict[str, Any] | None) -> str:
+    try:
+        return explanation(case.security, operation, arguments, [])
+    except Exception as error:
+        return f"{operation!r} is not permitted (why could not be told: {type(error).__name__})."

@@ -1,0 +1,282 @@
+"""The ledger of budgets: what was spent and what is reserved, exact over a tree of accounts.
+
+Reserve the worst case, do the work, settle with what it took. A reservation is made on the accounts and on all above them at once, or on none: so siblings
+cannot jointly exceed what their parent had, however their steps interleave, and an account that is reached on two ways is charged once. At any time and for
+every account, reserved + spent ≤ cap.
+
+Money is in millionths of a US dollar, and everything is a whole number: nothing is rounded, and nothing is "about enough".
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, NoReturn, final
+
+import attrs
+
+from retinue.security.accounts import NOTHING_SPENT, Account, Amounts, all_accounts
+from retinue.security.clock import Clock
+from retinue.security.errors import BudgetExceeded, ConstraintError, Expired
+from retinue.security.limits import NEVER, UNLIMITED, check_count
+
+__all__ = ["Balance", "Ledger", "Reservation"]
+
+_RESOURCES: Final = (("calls", "calls"), ("tokens", "tokens"), ("cost", "cost_micro_usd"))
+_UNITS: Final = {"calls": "calls", "tokens": "tokens", "cost": "millionths of a US dollar"}
+
+
+@final
+@attrs.frozen
+class Balance:
+    """An account at one moment.
+
+    Attributes:
+        account: The account's id.
+        caps: The most that may ever be spent on it itself; 2**63 - 1 where a resource is not limited.
+        spent: What was spent on it.
+        reserved: What is reserved on it.
+        remaining: What can still be reserved, the accounts above it considered; 2**63 - 1 where no account on the way limits a resource.
+        deadline_ms: When it expires, in milliseconds since 1970; 2**63 - 1: never.
+    """
+
+    account: str
+    caps: Amounts
+    spent: Amounts
+    reserved: Amounts
+    remaining: Amounts
+    deadline_ms: int
+
+
+@final
+class Reservation:
+    """Something reserved, to be settled or released once. Made by `Ledger.reserve`; compared by identity.
+
+    Attributes:
+        amounts: What was reserved.
+        deadline_ms: When it expires, in milliseconds since 1970: from then on the whole of it counts as spent, until it is settled after all.
+        state: "open", "expired", "settled" or "released".
+    """
+
+    __slots__ = ("_accounts", "_ledger", "amounts", "deadline_ms", "state")
+
+    def __init__(self, ledger: Ledger, accounts: tuple[Account, ...], amounts: Amounts, deadline_ms: int) -> None:
+        self._ledger = ledger
+        self._accounts = accounts
+        self.amounts: Final = amounts
+        self.deadline_ms: Final = deadline_ms
+        self.state: Literal["open", "expired", "settled", "released"] = "open"
+
+    def __repr__(self) -> str:
+        return f"<Reservation of {_shown(self.amounts)}: {self.state}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a Reservation is neither copied nor pickled: a copy could be settled a second time.")
+
+
+@final
+class Ledger:
+    """Adds and subtracts, and nobody else does. Each call is one step; safe to use from any thread.
+
+    Args:
+        now_ms: The clock, in milliseconds since 1970; give the authority's. Default: a clock of its own that never goes back.
+    """
+
+    __slots__ = ("_expiring", "_lock", "_now_ms", "_numbers")
+
+    def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
+        self._now_ms = Clock().now_ms if now_ms is None else now_ms
+        self._lock = threading.Lock()
+        self._expiring: list[tuple[int, int, Reservation]] = []
+        self._numbers = itertools.count()
+
+    def reserve(
+        self, accounts: Iterable[Account], *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0, deadline_ms: int = NEVER
+    ) -> Reservation:
+        """Reserve on the accounts and all above them, each once; on all of them or on none.
+
+        Args:
+            accounts: Those of a context: `context.accounts`. None at all: nothing is limited.
+            calls: Gated calls.
+            tokens: Tokens of language models.
+            cost_micro_usd: Millionths of a US dollar.
+            deadline_ms: When the reservation expires, where that is sooner than every account.
+
+        Raises:
+            BudgetExceeded: An account has not enough left; nothing was reserved.
+            Expired: An account has expired, or the deadline has passed; nothing was reserved.
+            ConstraintError: An amount is no `int` of 0 to 2**63 - 1, or something given is no account.
+        """
+        amounts = _checked_amounts(calls, tokens, cost_micro_usd)
+        union = _checked_accounts(accounts)
+        deadline = min([check_count(deadline_ms, "deadline_ms"), *[account.deadline_ms for account in union]])
+        with self._lock:
+            if deadline != NEVER or self._expiring:
+                now = self._sweep()
+                if deadline <= now:
+                    raise Expired("the budget has expired, and nothing was reserved. Ask whoever gave it for another context.")
+            _check_fits(union, amounts)
+            for account in union:
+                account.reserved = _plus(account.reserved, amounts)
+            made = Reservation(self, union, amounts, deadline)
+            if deadline != NEVER:
+                heapq.heappush(self._expiring, (deadline, next(self._numbers), made))
+        return made
+
+    def settle(self, reservation: Reservation, *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0) -> Amounts:
+        """Replace a reservation by what was really spent. One that has expired can still be settled, and then no longer counts as spent whole.
+
+        Returns:
+            What was used beyond a cap, which no account could take: nothing, unless more was used than was reserved. The accounts concerned are then used
+            up exactly.
+
+        Raises:
+            ConstraintError: An amount is no `int` of 0 to 2**63 - 1; the reservation is none of this ledger's, or was settled or released before.
+        """
+        return self._end(reservation, _checked_amounts(calls, tokens, cost_micro_usd), "settled")
+
+    def release(self, reservation: Reservation) -> None:
+        """Give a reservation back: nothing was spent.
+
+        Raises:
+            ConstraintError: It is none of this ledger's, or was settled or released before.
+        """
+        self._end(reservation, NOTHING_SPENT, "released")
+
+    def charge(self, accounts: Iterable[Account], *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0) -> None:
+        """Spend at once: reserve and settle in one step.
+
+        Raises:
+            BudgetExceeded, Expired, ConstraintError: As `reserve`; nothing was spent.
+        """
+        amounts = _checked_amounts(calls, tokens, cost_micro_usd)
+        union = _checked_accounts(accounts)
+        with self._lock:
+            if self._expiring or min([NEVER, *[account.deadline_ms for account in union]]) != NEVER:
+                now = self._sweep()
+                if any(account.deadline_ms <= now for account in union):
+                    raise Expired("the budget has expired, and nothing was spent. Ask whoever gave it for another context.")
+            _check_fits(union, amounts)
+            for account in union:
+                account.spent = _plus(account.spent, amounts)
+
+    def balance(self, account: Account) -> Balance:
+        """How an account stands.
+
+        Raises:
+            ConstraintError: It is no account.
+        """
+        (*above,) = _checked_accounts((account,))
+        with self._lock:
+            if self._expiring:
+                self._sweep()
+            lefts = [_left(one) for one in above]
+            remaining = Amounts(
+                min(left.calls for left in lefts), min(left.tokens for left in lefts), min(left.cost_micro_usd for left in lefts)
+            )
+            return Balance(account.id, account.caps, account.spent, account.reserved, remaining, account.deadline_ms)
+
+    # -- inside the lock -------------------------------------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> int:
+        """Counts as spent what has expired unsettled: nobody knows what was used, so all of it was. Gives the time."""
+        now = self._now_ms()
+        expiring = self._expiring
+        while expiring and expiring[0][0] <= now:
+            reservation = heapq.heappop(expiring)[2]
+            if reservation.state == "open":
+                for account in reservation._accounts:
+                    account.reserved = _minus(account.reserved, reservation.amounts)
+                    account.spent = _plus(account.spent, reservation.amounts)
+                reservation.state = "expired"
+        return now
+
+    def _end(self, reservation: Reservation, actual: Amounts, state: Literal["settled", "released"]) -> Amounts:
+        if type(reservation) is not Reservation or reservation._ledger is not self:
+            raise ConstraintError("this is no reservation of this ledger. Settle what reserve() gave, with the ledger that gave it.")
+        with self._lock:
+            if self._expiring:
+                self._sweep()
+            if reservation.state not in ("open", "expired"):
+                raise ConstraintError(f"this reservation was {reservation.state} before; that can be done once.")
+            overrun = NOTHING_SPENT
+            for account in reservation._accounts:
+                if reservation.state == "open":
+                    account.reserved = _minus(account.reserved, reservation.amounts)
+                else:
+                    account.spent = _minus(account.spent, reservation.amounts)
+                fits = _least(actual, _left(account))
+                account.spent = _plus(account.spent, fits)
+                overrun = _most(overrun, _minus(actual, fits))
+            reservation.state = state
+            return overrun
+
+
+def _checked_amounts(calls: int, tokens: int, cost_micro_usd: int) -> Amounts:
+    return Amounts(check_count(calls, "calls"), check_count(tokens, "tokens"), check_count(cost_micro_usd, "cost_micro_usd"))
+
+
+def _checked_accounts(accounts: Iterable[Account]) -> tuple[Account, ...]:
+    union = all_accounts(accounts)
+    for account in union:
+        if type(account) is not Account:
+            raise ConstraintError(
+                f"an account of a context is wanted, not an object of type {type(account).__name__}: take context.accounts."
+            )
+    return union
+
+
+def _check_fits(union: tuple[Account, ...], amounts: Amounts) -> None:
+    """Raises BudgetExceeded where an account has not enough left."""
+    calls, tokens, cost = amounts.calls, amounts.tokens, amounts.cost_micro_usd
+    for account in union:
+        caps, spent, reserved = account.caps, account.spent, account.reserved
+        # What is not limited has no sum that could reach its cap, however long it runs.
+        if calls and calls > caps.calls - spent.calls - reserved.calls and caps.calls != UNLIMITED:
+            raise _exceeded(account, "calls", calls, caps.calls - spent.calls - reserved.calls, caps.calls)
+        if tokens and tokens > caps.tokens - spent.tokens - reserved.tokens and caps.tokens != UNLIMITED:
+            raise _exceeded(account, "tokens", tokens, caps.tokens - spent.tokens - reserved.tokens, caps.tokens)
+        left = caps.cost_micro_usd - spent.cost_micro_usd - reserved.cost_micro_usd
+        if cost and cost > left and caps.cost_micro_usd != UNLIMITED:
+            raise _exceeded(account, "cost", cost, left, caps.cost_micro_usd)
+
+
+def _exceeded(account: Account, resource: str, wanted: int, left: int, cap: int) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"the {_UNITS[resource]} of {account.id} do not suffice: {wanted} wanted, {left} left of {cap}, and nothing was reserved. "
+        "Use less, or ask whoever gave the context for a larger one.",
+        resource=resource,
+    )
+
+
+def _left(account: Account) -> Amounts:
+    """What the account itself has left. One that is not limited always has all that there is, so that its sums stay true however large they grow."""
+    caps, spent, reserved = account.caps, account.spent, account.reserved
+    return Amounts(
+        UNLIMITED if caps.calls == UNLIMITED else caps.calls - spent.calls - reserved.calls,
+        UNLIMITED if caps.tokens == UNLIMITED else caps.tokens - spent.tokens - reserved.tokens,
+        UNLIMITED if caps.cost_micro_usd == UNLIMITED else caps.cost_micro_usd - spent.cost_micro_usd - reserved.cost_micro_usd,
+    )
+
+
+def _plus(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(one.calls + other.calls, one.tokens + other.tokens, one.cost_micro_usd + other.cost_micro_usd)
+
+
+def _minus(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(one.calls - other.calls, one.tokens - other.tokens, one.cost_micro_usd - other.cost_micro_usd)
+
+
+def _least(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(min(one.calls, other.calls), min(one.tokens, other.tokens), min(one.cost_micro_usd, other.cost_micro_usd))
+
+
+def _most(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(max(one.calls, other.calls), max(one.tokens, other.tokens), max(one.cost_micro_usd, other.cost_micro_usd))
+
+
+def _shown(amounts: Amounts) -> str:
+    parts = [f"{getattr(amounts, field)} {_UNITS[resource]}" for resource, field in _RESOURCES if getattr(amounts, field)]
+    return ", ".join(parts) or "nothing"
