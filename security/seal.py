@@ -21,7 +21,7 @@ import attrs
 from retinue.security.audit import AuditLog
 from retinue.security.authority import Authority
 from retinue.security.context import SecurityContext
-from retinue.security.errors import DefinitionError, Denied, Revoked, TokenError
+from retinue.security.errors import AuthorityError, DefinitionError, Denied, Revoked, TokenError
 from retinue.security.keys import KeyFile, KeyRing
 from retinue.security.limits import Limits
 from retinue.security.restrictions import MAX_SECONDS, Restriction, allow, joined, restriction_of
@@ -223,7 +223,6 @@ class Sealer:
             TokenError: It is refused; `reason` says why.
             Denied: Called inside a handler.
             AuditUnavailable: It could not be recorded.
-            AuthorityError: There are too many accounts of tokens.
             KeyFileError: The key file cannot be used.
         """
         self._guard()
@@ -309,6 +308,10 @@ class Sealer:
                 context = self._authority.adopt(content.principal, blocks, origin=origin)
             except Revoked as error:
                 raise TokenError("the context of this token was revoked.", reason="revoked") from error
+            except AuthorityError as error:
+                if type(error) is not AuthorityError:  # a guard's, or the audit log's
+                    raise
+                raise TokenError(str(error), reason="too_large") from error
         opened = _Opened(content, content.limits.deadline_ms, context)
         with self._lock:
             # Of two who open it at the same time, both get the context of the first.
