@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,8 +50,8 @@ def put_part(text: str, path: Path = RESULTS) -> None:
     heading = _HEADING.match(text)
     assert heading is not None, "a part begins with a heading of the first level"
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    starts = [found.start() for found in _HEADING.finditer(before)]
-    parts = [before[start:end].strip() for start, end in zip(starts, [*starts[1:], len(before)], strict=True)]
+    edges = [*(found.start() for found in _HEADING.finditer(before)), len(before)]
+    parts = [before[start:end].strip() for start, end in itertools.pairwise(edges)]
     same = [number for number, part in enumerate(parts) if part.startswith(f"{heading[0]}\n")]
     if same:
         parts[same[0]] = text.strip()

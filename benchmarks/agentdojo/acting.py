@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime
 
@@ -64,14 +64,16 @@ class ActorGate:
         script: The replay script, for its verdicts.
         kits: The suite's tools, by name.
         plan: The row.
+        broken: Where it is noted if actors do something else than the gate says: the replay takes errors for the tools' own and goes on.
     """
 
     _entered: ActorGate | None = None
 
-    def __init__(self, script: ModuleType, kits: dict[str, Kit], plan: Plan) -> None:
+    def __init__(self, script: ModuleType, kits: dict[str, Kit], plan: Plan, broken: list[str]) -> None:
         self.script = script
         self.kits = kits
         self.ran: list[str] = []
+        self.broken = broken
         self._plan = plan
         self._errand: Errand | None = None
 
@@ -134,7 +136,7 @@ class ActorRuntime(FunctionsRuntime):
             self._planner = self._gate.spawn_planner(env, self._tools)
             self._environment = env
         if env is not self._environment:
-            raise BrokenBlock("a replay changed its environment on the way")
+            self._break("a replay changed its environment on the way")
         script, kit = self._gate.script, self._gate.kits[function]
         given = self._execute_nested_calls(env, kwargs)
         message = kit.call(given)
@@ -145,7 +147,7 @@ class ActorRuntime(FunctionsRuntime):
             self._gate.consent(kit.operation, message)
             again, answer = self._ask(kit, message)
             if again.verdict is not script.Verdict.ALLOW:
-                raise BrokenBlock(f"a person consented to {function}, and the gate answered {again}")
+                self._break(f"a person consented to {function}, and the gate answered {again}")
         elif decision.verdict is not script.Verdict.ALLOW:
             raise script.Refused(decision)
         result = answer()
@@ -172,4 +174,8 @@ class ActorRuntime(FunctionsRuntime):
     def _check(self, allowed: bool, before: int, name: str) -> None:
         """An executor ran exactly when the gate said so."""
         if self._gate.ran[before:] != ([name] if allowed else []):
-            raise BrokenBlock(f"the gate {'allowed' if allowed else 'refused'} {name}, and the executors ran {self._gate.ran[before:]}")
+            self._break(f"the gate {'allowed' if allowed else 'refused'} {name}, and the executors ran {self._gate.ran[before:]}")
+
+    def _break(self, text: str) -> NoReturn:
+        self._gate.broken.append(text)
+        raise BrokenBlock(text)

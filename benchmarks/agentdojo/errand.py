@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import retinue as rt
 from benchmarks.agentdojo.manifest import TEXTS, tool
 from benchmarks.agentdojo.prompt import LINK, Known, day_of, link_of
+from retinue.capabilities.policy import PolicyCall, Verdict
 from retinue.security.canonical import digest
 
 __all__ = ["KINDS", "Errand", "Pin", "fingerprint", "operation_of"]
@@ -115,17 +116,17 @@ class Errand:
         """A person says yes, once, to this operation with exactly these arguments."""
         self._consents.add(fingerprint(operation, arguments))
 
-    def decide(self, call: rt.PolicyCall) -> rt.Verdict:
+    def decide(self, call: PolicyCall) -> Verdict:
         """See `Policy`."""
         doubt = self.doubt(call.operation.removeprefix("tool."), call.arguments)
         if not doubt:
-            return rt.Verdict.allow()
+            return Verdict.allow()
         # Bound to the operation and to the exact arguments, and gone once used: the approvals desk in small.
         consent = fingerprint(call.operation, call.arguments)
         if consent in self._consents:
             self._consents.discard(consent)
-            return rt.Verdict.allow()
-        return rt.Verdict.ask(doubt)
+            return Verdict.allow()
+        return Verdict.ask(doubt)
 
     def layers(self, tools: Iterable[str]) -> list[rt.Restriction]:
         """The pins of these tools as layers of a context, those that are constraints and do not change on the way."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from benchmarks.agentdojo.plans import PLANS, Plan
-from benchmarks.harness import quiet
+from benchmarks.harness import BrokenBlock, quiet
 
 __all__ = ["SUITES", "WAYS", "Counts", "Unit", "evaluate", "evaluate_all"]
 
@@ -115,10 +115,11 @@ def evaluate(unit: Unit, *, version: str, script: Path | None = None, most: int 
     suite = Part(module.get_suites(version)[unit.suite], most)
     kits = kits_of(suite.tools)
     plain: Any = module.GatedRuntime
+    broken: list[str] = []
 
     def gate() -> Any:
         if unit.way == "actors":
-            return ActorGate(module, kits, unit.plan)
+            return ActorGate(module, kits, unit.plan, broken)
         return BareGate(module, kits, unit.plan, layered=unit.way == "layers")
 
     def runtime(tools: Any, given: Any, approve: bool) -> Any:
@@ -129,6 +130,8 @@ def evaluate(unit: Unit, *, version: str, script: Path | None = None, most: int 
             rows = module.evaluate(version, gate)
         finally:
             ActorGate.end()
+    if broken:
+        raise BrokenBlock(f"{unit.plan.name}, {unit.suite}: {len(broken)} times; first: {broken[0]}")
     return counts_of(rows[unit.suite])
 
 

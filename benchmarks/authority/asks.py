@@ -9,6 +9,7 @@ import trio
 
 import retinue as rt
 from benchmarks.harness import Block, BrokenBlock, Timer
+from retinue.capabilities.policy import Verdict
 
 __all__ = ["inline", "queued"]
 
@@ -63,7 +64,7 @@ class Nod:
     operations = ("bench.**",)
 
     def decide(self, call: Any) -> Any:
-        return rt.Verdict.allow() if call.arguments["amount"] else rt.Verdict.refuse("nothing to read")
+        return Verdict.allow() if call.arguments["amount"] else Verdict.refuse("nothing to read")
 
 
 def _path() -> Any:

@@ -14,6 +14,7 @@ import retinue as rt
 from benchmarks.harness import Block, BrokenBlock, Timer
 from benchmarks.machine import resident_bytes
 from retinue.capabilities.gate import Gate
+from retinue.capabilities.policy import Verdict
 from retinue.security.authority import Authority
 
 __all__ = ["Square", "contexts", "gate", "repeated", "square"]
@@ -47,7 +48,7 @@ class Nod:
     operations = ("fs.**",)
 
     def decide(self, call: Any) -> Any:
-        return rt.Verdict.allow() if call.arguments["amount"] else rt.Verdict.refuse("nothing to read")
+        return Verdict.allow() if call.arguments["amount"] else Verdict.refuse("nothing to read")
 
 
 def gate() -> dict[str, Block]:
