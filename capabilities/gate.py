@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "Gate", "GateStatistics"]
 
-_LEVELS: Final = {None: 1, **{risk: level for level, risk in enumerate(RISKS)}}
+_LEVELS: Final[dict[str | None, int]] = {None: 1, **{risk: level for level, risk in enumerate(RISKS)}}
 """The level that counts for the audit: what nobody rated is L1."""
 
 _UNRATED: Final = len(RISKS) - 1

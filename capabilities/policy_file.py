@@ -231,7 +231,7 @@ def _rule(data: dict[str, Any], where: str) -> _Rule:
         subjects=lists["subjects"],
         tenants=lists["tenants"],
         paths=lists["paths"],
-        max_risk=None if risk is None else RISKS.index(risk),  # type: ignore[arg-type]
+        max_risk=None if risk is None else RISKS.index(risk),
         arguments=tuple((name, _constraint(value, f"the argument {name!r} of {where}", 0)) for name, value in sorted(arguments.items())),
     )
 

@@ -20,7 +20,6 @@ import trio
 from retinue.capabilities.registry import Capability, CapabilityRegistry, Scope, check_owner
 from retinue.security.canonical import digest
 from retinue.security.errors import AuthorityError, DefinitionError
-from retinue.security.redaction import redact
 
 __all__ = ["CapabilityProviders", "Provider", "ProviderStatus", "State"]
 
@@ -309,6 +308,8 @@ def config_digest(config: Mapping[str, object]) -> str:
     Raises:
         CanonicalError: It is no plain data.
     """
+    from retinue.security.redaction import redact
+
     return digest(redact(dict(config)))
 
 

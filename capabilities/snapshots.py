@@ -132,7 +132,7 @@ def _record(value: Any, names: list[str], made: _Made, depth: int) -> Any:
     return fresh
 
 
-_FROZEN_SETATTR: Final = attrs.make_class("Frozen", [], frozen=True).__setattr__
+_FROZEN_SETATTR: Final[Any] = attrs.make_class("Frozen", [], frozen=True).__setattr__
 
 
 def _is_frozen(kind: Any) -> bool:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.system import ActorSystem
     from retinue.actors.runtime.watch import StopReason, Terminated, Watch
+    from retinue.capabilities.policy import PolicyCall, Verdict, policy
+    from retinue.capabilities.policy_file import policy_from_file
+    from retinue.capabilities.registry import Capability, CapabilityRegistry
+    from retinue.capabilities.registry_providers import CapabilityProviders
     from retinue.mailbox.errors import MailboxFull, Unhandled, WireError
     from retinue.mailbox.letters import DeadLetter
     from retinue.mailbox.messages import Message, Request, Stream, message
@@ -92,6 +96,9 @@ __all__ = [
     "AuthorityError",
     "BudgetExceeded",
     "CanonicalError",
+    "Capability",
+    "CapabilityProviders",
+    "CapabilityRegistry",
     "Constraint",
     "ConstraintError",
     "DeadLetter",
@@ -109,6 +116,7 @@ __all__ = [
     "NameTaken",
     "NoContext",
     "PatternError",
+    "PolicyCall",
     "Receipt",
     "Ref",
     "Reject",
@@ -129,6 +137,7 @@ __all__ = [
     "TokenError",
     "Unanswered",
     "Unhandled",
+    "Verdict",
     "Watch",
     "WireError",
     "WrongEventLoop",
@@ -153,6 +162,8 @@ __all__ = [
     "message",
     "needs_approval",
     "one_of",
+    "policy",
+    "policy_from_file",
     "run",
     "unlabelled",
     "where",
@@ -173,6 +184,9 @@ _HOMES = {
     "AuthorityError": "retinue.security.errors",
     "BudgetExceeded": "retinue.security.errors",
     "CanonicalError": "retinue.security.errors",
+    "Capability": "retinue.capabilities.registry",
+    "CapabilityProviders": "retinue.capabilities.registry_providers",
+    "CapabilityRegistry": "retinue.capabilities.registry",
     "Constraint": "retinue.security.constraints",
     "ConstraintError": "retinue.security.errors",
     "DeadLetter": "retinue.mailbox.letters",
@@ -190,6 +204,7 @@ _HOMES = {
     "NameTaken": "retinue.actors.runtime.errors",
     "NoContext": "retinue.security.errors",
     "PatternError": "retinue.security.errors",
+    "PolicyCall": "retinue.capabilities.policy",
     "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",
     "Reject": "retinue.actors.runtime.errors",
@@ -210,6 +225,7 @@ _HOMES = {
     "TokenError": "retinue.security.errors",
     "Unanswered": "retinue.actors.runtime.errors",
     "Unhandled": "retinue.mailbox.errors",
+    "Verdict": "retinue.capabilities.policy",
     "Watch": "retinue.actors.runtime.watch",
     "WireError": "retinue.mailbox.errors",
     "WrongEventLoop": "retinue.actors.runtime.errors",
@@ -233,6 +249,8 @@ _HOMES = {
     "message": "retinue.mailbox.messages",
     "needs_approval": "retinue.security.restrictions",
     "one_of": "retinue.security.constraints",
+    "policy": "retinue.capabilities.policy",
+    "policy_from_file": "retinue.capabilities.policy_file",
     "run": "retinue.actors.runtime.running",
     "unlabelled": "retinue.security.restrictions",
     "where": "retinue.security.restrictions",
