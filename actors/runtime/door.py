@@ -3,6 +3,9 @@
 The gate (`retinue.capabilities.gate`) decides; here stands what the runtime makes of its answers. A verdict that needed nothing but the authority and the
 operation is kept in the cell: the next message under the same context for the same handler costs two comparisons, in `Ref.ask` and in the scheduler. Whatever can
 make such a verdict wrong (a revocation, a capability or a policy that changed) empties all cells, at once and from any thread.
+
+What passes by a kept verdict is counted without touching it: the actor counts what it has handled anyway, so the door notes that number when it keeps a verdict,
+and tells the gate of the difference when the verdict is replaced, when somebody looks at the audit, now and then, and at the end.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime import derivation
+from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.current import current
-from retinue.actors.runtime.handlers import ASYNC, DEF, GENERATOR, HandlerInfo
+from retinue.actors.runtime.handlers import ASYNC, DEF, GENERATOR, THREAD, HandlerInfo
 from retinue.actors.runtime.stepping import call
 
 if TYPE_CHECKING:
@@ -23,8 +27,11 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
     from retinue.capabilities.gate import Admission, Gate
+    from retinue.security.context import SecurityContext
 
 __all__ = ["Door"]
+
+_RECORDED = frozenset({"L2", "L3"})
 
 
 class Door:
@@ -34,100 +41,166 @@ class Door:
         kernel: The system.
         gate: What decides.
         policies: Whether the gate asks policies, which then run as the turn that they decide about.
+        registry: Whether a capability registry rates operations, so that any may come to be recorded one by one.
     """
 
-    __slots__ = ("_gate", "_kernel", "_policies")
+    __slots__ = ("_counts", "_gate", "_kernel", "_policies", "_recorded", "_registry")
 
-    def __init__(self, kernel: Kernel, gate: Gate, *, policies: bool) -> None:
+    def __init__(self, kernel: Kernel, gate: Gate, *, policies: bool, registry: bool) -> None:
         self._kernel = kernel
         self._gate = gate
         self._policies = policies
+        self._registry = registry
+        self._counts: dict[Cell, tuple[SecurityContext, str, int]] = {}  # effective context, operation, messages handled before
+        self._recorded: dict[Delivery, Admission] = {}  # turns in progress whose outcome is to be recorded
         gate.on_change = self.invalidate
+
+    # -- asking the gate -----------------------------------------------------------------------------------------------------------------------------
 
     def admit(self, cell: Cell, delivery: Delivery) -> None:
         """Lets a message pass: its turn has the effective authority then, and the message that was looked at. Raises Denied or ApprovalRequired.
 
-        Where a policy has to be waited for, only the authority is found; the handler's wrapper asks the gate (see `behind_policies`).
+        Where a policy has to be waited for, only the authority is found; the handler's wrapper asks the gate (see `prepared`).
         """
         handler = delivery.handler
         context = delivery.context
         delivery.security = security = derivation.effective(context, cell.grant)
-        cell.gate_context = None
+        self.forget(cell)
         if cell.context is None:
             cell.context = self._kernel.template.copy()
         if handler.awaits:
             return
         gate = self._gate
         epoch = gate.epoch
-        admission: Admission
-        postmark = delivery.postmark
-        arguments = (security, cell.grant, handler.requires, delivery.message)
-        keywords: dict[str, Any] = {
-            "path": cell.path,
-            "message_type": handler.message,
-            "risk": handler.risk,
-            "approval": handler.approval,
-            "approvals": postmark.approvals if postmark is not None else (),
-        }
+        arguments, keywords = _asked(delivery)
         if self._policies:
-            admission = cell.context.run(call, delivery, gate.admit, arguments, keywords)
+            admission: Admission = cell.context.run(call, delivery, gate.admit, arguments, keywords)
         else:
             admission = gate.admit(*arguments, **keywords)
         self._take(delivery, admission)
-        if admission.static:
-            cell.gate_handler, cell.gate_security = handler, security
-            cell.gate_context = context
-            if gate.epoch != epoch:  # another thread revoked something in between; it may have emptied this cell before it was filled
-                cell.gate_context = None
+        if not admission.static:
+            return
+        cell.gate_handler, cell.gate_security = handler, security
+        cell.gate_context = context
+        if gate.epoch != epoch:  # another thread revoked something in between; it may have emptied this cell before it was filled
+            cell.gate_context = None
+        elif handler.requires is not None:
+            self._counts[cell] = (security, handler.requires, cell.handled)
+            gate.allowed -= 1  # it is counted once more, with those that pass by the kept verdict
 
     async def admit_waiting(self, delivery: Delivery) -> None:
         """As `admit`, for a turn whose operation an asynchronous policy is asked about. Runs in the turn, so whatever ends the turn ends the waiting."""
-        handler, cell, postmark = delivery.handler, delivery.cell, delivery.postmark
-        admission = await self._gate.admit_async(
-            delivery.security,
-            cell.grant,
-            handler.requires,
-            delivery.message,
-            path=cell.path,
-            message_type=handler.message,
-            risk=handler.risk,
-            approval=handler.approval,
-            approvals=postmark.approvals if postmark is not None else (),
-        )
-        self._take(delivery, admission)
+        arguments, keywords = _asked(delivery)
+        self._take(delivery, await self._gate.admit_async(*arguments, **keywords))
 
     def _take(self, delivery: Delivery, admission: Admission) -> None:
         """From here on the message is the one that was looked at: the gate's own copy, or what a policy made of it."""
         delivery.message = admission.message
+        if admission.record is not None:
+            self._recorded[delivery] = admission
 
-    def behind_policies(self, handler: HandlerInfo) -> HandlerInfo:
-        """The handler as it runs here: where an asynchronous policy is asked about its operation, it waits for the gate first, in the turn and by a worker."""
-        if not self._gate.awaits(handler.requires):
+    # -- handlers that need more than a look at the kept verdict ---------------------------------------------------------------------------------------
+
+    def prepared(self, handler: HandlerInfo) -> HandlerInfo:
+        """The handler as it runs here: waiting for the gate first where an asynchronous policy is asked about its operation, in the turn and by a worker;
+        telling its outcome where its admissions are recorded.
+        """
+        awaits = self._gate.awaits(handler.requires)
+        records = handler.requires is not None and self._kernel.book.log is not None and (self._registry or handler.risk in _RECORDED)
+        if not awaits and not records:
             return handler
-        made = handler.by_worker()
-        made.awaits = True
-        function = handler.function
+        made = handler.by_worker() if awaits else handler.copy()
+        made.awaits = awaits
+        made.records = records
         if handler.kind == GENERATOR:
+            made.function = self._stream(handler)
+        elif handler.kind == ASYNC or (handler.kind == DEF and awaits):
+            made.function = self._async(handler, awaits=awaits)
+            made.kind = ASYNC
+        elif handler.kind == DEF:
+            made.function = self._plain(handler)
+        else:
+            assert handler.kind == THREAD  # outcomes.run_special does it, for the gate is not asked from an actor's own thread
+        return made
 
-            async def stream(actor: Any, _: Any) -> AsyncIterator[Any]:
-                turn: Delivery = current()
-                await self.admit_waiting(turn)
-                async with aclosing(function(actor, turn.message)) as items:
+    def _stream(self, handler: HandlerInfo) -> Any:
+        async def stream(actor: Any, _: Any) -> AsyncIterator[Any]:
+            turn: Delivery = current()
+            try:
+                if self._gate.awaits(handler.requires):
+                    await self.admit_waiting(turn)
+                async with aclosing(handler.function(actor, turn.message)) as items:
                     async for item in items:
                         yield item
+            except BaseException as error:
+                self.ended(turn, error)
+                raise
+            self.ended(turn, None)
 
-            made.function = stream
-        elif handler.kind in (DEF, ASYNC):
+        return stream
 
-            async def answer(actor: Any, _: Any) -> Any:
-                turn: Delivery = current()
-                await self.admit_waiting(turn)
-                value = function(actor, turn.message)
-                return await value if handler.kind == ASYNC else value
+    def _async(self, handler: HandlerInfo, *, awaits: bool) -> Any:
+        async def answer(actor: Any, message: Any) -> Any:
+            turn: Delivery = current()
+            try:
+                if awaits:
+                    await self.admit_waiting(turn)
+                    message = turn.message
+                value = handler.function(actor, message)
+                if handler.kind == ASYNC:
+                    value = await value
+            except BaseException as error:
+                self.ended(turn, error)
+                raise
+            self.ended(turn, None)
+            return value
 
-            made.function = answer
-            made.kind = ASYNC
-        return made  # one that runs in a thread of its own waits before the thread gets it: see outcomes.run_special
+        return answer
+
+    def _plain(self, handler: HandlerInfo) -> Any:
+        def answer(actor: Any, message: Any) -> Any:
+            turn: Delivery = current()
+            try:
+                value = handler.function(actor, message)
+            except BaseException as error:
+                self.ended(turn, error)
+                raise
+            self.ended(turn, None)
+            return value
+
+        return answer
+
+    def ended(self, delivery: Delivery, error: BaseException | None) -> None:
+        """The turn has ended: records how, where its admission was recorded."""
+        admission = self._recorded.pop(delivery, None)
+        if admission is None:
+            return
+        outcome = type(error).__qualname__ if error is not None else "handed over" if isinstance(delivery.slot, TakenSlot) else "answered"
+        cell = delivery.cell
+        self._gate.note_outcome(admission, delivery.security, delivery.handler.requires, cell.path, outcome, succeeded=error is None)
+
+    # -- what passed by kept verdicts ------------------------------------------------------------------------------------------------------------------
+
+    def forget(self, cell: Cell) -> None:
+        """Forgets the verdict of one cell, and counts what passed by it."""
+        cell.gate_context = None
+        counted = self._counts.pop(cell, None)
+        if counted is not None:
+            self._note(cell, counted)
+
+    def flush(self) -> None:
+        """Counts what has passed by kept verdicts so far. A verdict that nothing passed by since the last time is forgotten."""
+        for cell, counted in list(self._counts.items()):
+            if cell.handled == counted[2]:
+                self.forget(cell)
+            else:
+                self._counts[cell] = (counted[0], counted[1], cell.handled)
+                self._note(cell, counted)
+
+    def _note(self, cell: Cell, counted: tuple[SecurityContext, str, int]) -> None:
+        security, operation, before = counted
+        if cell.handled > before:
+            self._gate.note_static(security, operation, cell.path, cell.handled - before)
 
     def invalidate(self) -> None:
         """Forgets all verdicts; from any thread. The loop may be just about to keep one, hence once more in its own thread."""
@@ -136,3 +209,15 @@ class Door:
             cell.gate_context = None  # this alone: the loop may have compared already, and be about to read the rest
         if get_ident() != kernel.thread:
             kernel.portal.post(self.invalidate)
+
+
+def _asked(delivery: Delivery) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the gate is asked."""
+    handler, cell, postmark = delivery.handler, delivery.cell, delivery.postmark
+    return (delivery.security, cell.grant, handler.requires, delivery.message), {
+        "path": cell.path,
+        "message_type": handler.message,
+        "risk": handler.risk,
+        "approval": handler.approval,
+        "approvals": postmark.approvals if postmark is not None else (),
+    }

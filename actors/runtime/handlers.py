@@ -54,13 +54,28 @@ class HandlerInfo:
         risk: How much harm the operation can do, "L0" to "L3", or None where the handler does not say.
         approval: Whether a person must consent.
         awaits: Whether an asynchronous policy of the system is asked about the operation, so that admission takes its time.
+        records: Whether the outcome of its turns is recorded, as its admissions are.
         raises: Exceptions that are answers, not failures.
         shield: Whether a running turn is protected from the cancellation of its asker.
         inline: Whether an asker may run it in its own task.
         name: The method's name.
     """
 
-    __slots__ = ("approval", "awaits", "function", "info", "inline", "kind", "message", "name", "raises", "requires", "risk", "shield")
+    __slots__ = (
+        "approval",
+        "awaits",
+        "function",
+        "info",
+        "inline",
+        "kind",
+        "message",
+        "name",
+        "raises",
+        "records",
+        "requires",
+        "risk",
+        "shield",
+    )
 
     def __init__(self, message: type[Message], function: Callable[..., Any], kind: Kind, options: Options) -> None:
         self.message = message
@@ -70,7 +85,7 @@ class HandlerInfo:
         self.requires = options.requires
         self.risk = options.risk
         self.approval = options.approval
-        self.awaits = False
+        self.awaits = self.records = False
         self.raises = options.raises
         self.shield = options.shield
         self.inline = kind in (DEF, ASYNC) and not options.shield
@@ -78,9 +93,13 @@ class HandlerInfo:
 
     def by_worker(self) -> HandlerInfo:
         """The same handler, never run in an asker's own task."""
-        other = copy.copy(self)
+        other = self.copy()
         other.inline = False
         return other
+
+    def copy(self) -> HandlerInfo:
+        """A copy, to be changed for one system."""
+        return copy.copy(self)
 
     def __repr__(self) -> str:
         return f"<handler {self.function.__qualname__} for {self.info.label}>"

@@ -38,6 +38,7 @@ from retinue.security.authority import Authority
 from retinue.security.errors import DefinitionError, Denied
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.auditing import AuditBook
     from retinue.actors.runtime.loopback import Loopback
     from retinue.security.context import SecurityContext
 
@@ -65,6 +66,7 @@ class Kernel(Scheduler):
         roots: The mark of the task that entered the system.
         root: The context that this task acts under.
         door: What asks the gate.
+        book: What is recorded in.
         sent: Messages sent so far.
         asks: Messages sent so far that went without the queue, handled in their askers' own tasks; not among `sent`. One in 64 breathes.
         breaths: What else never suspends by itself (spawns, refused asks); one in 64 breathes.
@@ -78,6 +80,8 @@ class Kernel(Scheduler):
         gate: Gate,
         *,
         policies: bool,
+        registry: bool,
+        book: AuditBook,
         strict: bool,
         seed: int | None,
         ask_timeout: float,
@@ -90,7 +94,8 @@ class Kernel(Scheduler):
         self.name = name
         self.authority = authority
         self.gate = gate
-        self.door = Door(self, gate, policies=policies)
+        self.book = book
+        self.door = Door(self, gate, policies=policies, registry=registry)
         self.root: SecurityContext = authority.root
         self.strict = strict
         self.ask_timeout = ask_timeout
@@ -133,6 +138,7 @@ class Kernel(Scheduler):
     def begin(self, nursery: trio.Nursery, template: contextvars.Context) -> None:
         """Called once, in the task that enters the system, when the nursery is open."""
         self.gate.self_test()
+        self.book.started(self.name, self.root)
         self.nursery = nursery
         self.template = template
         self.start_task(template, self.deadlines.run, name="deadlines")
@@ -146,6 +152,11 @@ class Kernel(Scheduler):
     def start_worker(self) -> None:
         """Starts one more worker task."""
         self.start_task(self.template, worker, self, name="worker")
+
+    def tidy(self) -> None:
+        """Now and then, under load: writes down what was only counted."""
+        super().tidy()
+        self.door.flush()
 
     def crash(self, error: BaseException) -> None:
         """A handler raised SystemExit or KeyboardInterrupt: the whole system ends with it, after its slots were settled."""
@@ -317,7 +328,7 @@ class Kernel(Scheduler):
                 raise DefinitionError(
                     f"the system {self.name!r} is strict, and {actor.__qualname__}.{', '.join(open_to_all)} is open to all: give it @handler(requires=…)"
                 )
-        table = {message: self.door.behind_policies(handler) for message, handler in handlers.items()}
+        table = {message: self.door.prepared(handler) for message, handler in handlers.items()}
         if not self.inline_async:
             table = {message: handler.by_worker() if handler.kind == ASYNC else handler for message, handler in table.items()}
         made = Spec(actor, table, key[1], key[2])
@@ -444,6 +455,7 @@ class Kernel(Scheduler):
 
     def retire(self, cell: Cell) -> None:
         """Keeps the counts of an actor that has ended."""
+        self.door.forget(cell)
         self.retired_handled += cell.handled
         cell.handled = 0
         self.stopped += 1

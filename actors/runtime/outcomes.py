@@ -215,6 +215,12 @@ async def run_special(kernel: Kernel, cell: Cell, delivery: Delivery) -> Any:
     if kernel.ready and not kernel.lookers:
         kernel.wake()
     try:
-        return await host.run(delivery, run, enter, delivery, handler.function, cell.actor, delivery.message)
+        value = await host.run(delivery, run, enter, delivery, handler.function, cell.actor, delivery.message)
+    except BaseException as error:
+        kernel.door.ended(delivery, error)
+        raise
+    else:
+        kernel.door.ended(delivery, None)
+        return value
     finally:
         kernel.lookers += 1

@@ -39,6 +39,9 @@ __all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "worker"]
 TURN_MESSAGES: Final = 64
 """Messages that one cell handles before others get their turn."""
 
+TIDY: Final = 10.0
+"""Seconds of work after which what was only counted is written down."""
+
 BREATH: Final = 0.001
 """Seconds after which a busy worker lets trio look at timers and sockets."""
 
@@ -76,6 +79,7 @@ class Scheduler:
         self.spare_boxes: list[deque[Any]] = []
         self.inline_suspended = 0
         self.breath_at = 0.0
+        self.tidy_at = 0.0
         self.dice = None if seed is None else random.Random(seed)  # noqa: S311 - an order, not a secret
         self.quiet_waiters: list[trio.lowlevel.Task] = []
         self.closing = False
@@ -107,6 +111,10 @@ class Scheduler:
     def start_worker(self) -> None:
         """Starts one more worker task."""
         raise NotImplementedError  # the kernel knows its nursery
+
+    def tidy(self) -> None:
+        """Does what is due every ten seconds of work."""
+        self.tidy_at = perf_counter() + TIDY
 
     def next_cell(self) -> Cell:
         """The next cell that gets a turn: the head of the queue, or with a seed any of them."""
@@ -147,6 +155,8 @@ class Scheduler:
         now = perf_counter()
         if now - self.breath_at > BREATH:
             self.breath_at = now
+            if now > self.tidy_at:
+                self.tidy()
             await checkpoint()
             self.breath_at = perf_counter()
 
@@ -207,6 +217,8 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
         if used:
             return True
         if now - kernel.breath_at > BREATH:
+            if now > kernel.tidy_at:
+                kernel.tidy()
             await cancel_shielded_checkpoint()
             kernel.breath_at = perf_counter()
 

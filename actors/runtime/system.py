@@ -8,13 +8,14 @@ from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import sniffio
 import trio
 
 from retinue.actors.runtime import stepping
 from retinue.actors.runtime.asking import check_timeout
+from retinue.actors.runtime.auditing import AuditBook, SystemAudit
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Roots, current_variable
 from retinue.actors.runtime.derivation import acting
@@ -36,8 +37,10 @@ from retinue.security.errors import DefinitionError
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.supervision import Supervision
+    from retinue.capabilities.registry import CapabilityRegistry
     from retinue.mailbox.letters import DeadLetters
     from retinue.mailbox.queues import Mailbox
+    from retinue.security.audit import AuditLog
 
 __all__ = ["ActorSystem"]
 
@@ -65,6 +68,9 @@ class ActorSystem:
         block_warning: Seconds after which a handler that blocks the loop is reported with its stack; default 0.25, `math.inf` for never.
         policies: Policies that are asked about each message of an operation that they name, in order; see `rt.policy`. Default: none.
         policy_timeout: Seconds that one asynchronous policy may take for one message; then the message is refused. Default 5.
+        capabilities: The registry of operations; where there is one, operations that it does not know are refused, and its ratings count. Default: none.
+        audit: Where the system records what was decided. Default: in memory, or in `audit.jsonl` in `data_dir`, with the key in `audit.key` beside it. An
+            `rt.AuditLog`: that one; it is not closed at the end. False: nothing is recorded.
     """
 
     def __init__(
@@ -83,6 +89,8 @@ class ActorSystem:
         block_warning: float = 0.25,
         policies: Iterable[object] = (),
         policy_timeout: float = DEFAULT_TIMEOUT,
+        capabilities: CapabilityRegistry | None = None,
+        audit: AuditLog | Literal[False] | None = None,
     ) -> None:
         check_name(name, "a system's name")
         for what, value in (
@@ -100,12 +108,15 @@ class ActorSystem:
         self.data_dir = None if data_dir is None else Path(data_dir)
         self.authority = Authority(permissions)
         policies = tuple(policies) if isinstance(policies, Iterable) and not isinstance(policies, str | bytes) else policies
-        gate = Gate(self.authority, policies=policies, policy_timeout=policy_timeout)
+        book = AuditBook(audit, self.data_dir, self.authority.now_ms)
+        gate = Gate(self.authority, audit=book.log, policies=policies, policy_timeout=policy_timeout, capabilities=capabilities)
         self._kernel = Kernel(
             name,
             self.authority,
             gate,
             policies=bool(policies),
+            registry=capabilities is not None,
+            book=book,
             strict=strict,
             seed=seed,
             ask_timeout=ask_timeout,
@@ -115,6 +126,9 @@ class ActorSystem:
             events=events,
         )
         self.authority.guard = self._kernel.guard
+        self.authority.on_revoke = gate.changed
+        self.authority.on_event = book.told
+        self._audit = SystemAudit(self._kernel, book)
         self._watchdog = Watchdog(self._kernel, block_warning) if block_warning != math.inf else None
         self._entered = False
         self._mark: contextvars.Token[Any] | None = None
@@ -228,6 +242,8 @@ class ActorSystem:
                 await shut_down_hard(kernel)
             kernel.portal.close()
             kernel.letters.flush()
+            kernel.door.flush()
+            kernel.book.close()
             if self._watchdog is not None:
                 self._watchdog.stop()
             if kernel.nursery is not None:
@@ -283,6 +299,11 @@ class ActorSystem:
     def dead_letters(self) -> DeadLetters:
         """Messages that were not handled, with the reasons."""
         return self._kernel.letters
+
+    @property
+    def audit(self) -> SystemAudit:
+        """What was refused, asked, allowed, minted and revoked: `await system.audit.entries()`."""
+        return self._audit
 
     def statistics(self) -> SystemStatistics:
         """The system's counts at this moment."""

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import get_ident
-from typing import Any, Final, Generic, NoReturn, TypedDict, TypeVar
+from typing import Any, Final, Generic, Literal, NoReturn, TypedDict, TypeVar
 
 import attrs
 import trio
@@ -34,9 +34,11 @@ from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.system import ActorSystem
 from retinue.actors.runtime.watch import terminated_of
+from retinue.capabilities.registry import CapabilityRegistry
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 from retinue.mailbox.messages import Message
+from retinue.security.audit import AuditLog
 from retinue.security.context import SecurityContext
 from retinue.security.errors import DefinitionError
 
@@ -65,6 +67,10 @@ class Options(TypedDict, total=False):
     loopback: bool
     events: int
     block_warning: float
+    policies: Iterable[object]
+    policy_timeout: float
+    capabilities: CapabilityRegistry | None
+    audit: AuditLog | Literal[False] | None
 
 
 class Call:

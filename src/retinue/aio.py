@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.watch import Terminated
     from retinue.mailbox.letters import DeadLetters
     from retinue.mailbox.queues import Mailbox
+    from retinue.security.audit import AuditEntry, AuditHead, AuditStatistics
+    from retinue.security.audit_chain import Kind
     from retinue.security.authority import Authority
     from retinue.security.context import SecurityContext
 
-__all__ = ["ActorSystem", "Names", "Ref", "StreamReader", "Watch"]
+__all__ = ["ActorSystem", "Names", "Ref", "StreamReader", "SystemAudit", "Watch"]
 
 A = TypeVar("A", bound="Actor")
 A_co = TypeVar("A_co", covariant=True)
@@ -174,6 +176,11 @@ class ActorSystem:
     def registry(self) -> Names:
         """Names and paths of living actors."""
         return Names(self._twin, self._loops)
+
+    @property
+    def audit(self) -> SystemAudit:
+        """What was refused, asked, allowed, minted and revoked: `await system.audit.entries()`."""
+        return SystemAudit(self._twin, self._loops)
 
     async def statistics(self) -> SystemStatistics:
         """The system's counts at this moment; after its end, the last ones."""
@@ -411,6 +418,37 @@ class Names:
 
     async def _call(self, what: str, function: Callable[[], Any]) -> Any:
         return await _call(self._loops, self._twin, what, function)
+
+
+class SystemAudit:
+    """What the gate and the authority of a system decided; `retinue.ActorSystem.audit` describes it. It can be read after the system's end, too."""
+
+    def __init__(self, twin: Twin, loops: Loops) -> None:
+        self._twin = twin
+        self._loops = loops
+        self._core = twin.core.audit
+
+    async def entries(
+        self, *, kind: Kind | None = None, operation: str | None = None, allowed: bool | None = None, limit: int | None = None
+    ) -> tuple[AuditEntry, ...]:
+        """The latest records, oldest first. Arguments and errors as for the core's."""
+        read = partial(self._core._entries, kind=kind, operation=operation, allowed=allowed, limit=limit)
+        found: tuple[AuditEntry, ...] = await _call(self._loops, self._twin, "audit.entries", read)
+        return found
+
+    async def head(self) -> AuditHead | None:
+        """The number and MAC of the last record; None where nothing is recorded."""
+        found: AuditHead | None = await _call(self._loops, self._twin, "audit.head", self._core._head)
+        return found
+
+    async def verify(self) -> int:
+        """Checks the chain of all records, in a thread, and returns how many it holds. Raises AuditBroken."""
+        return await asyncio.to_thread(self._core._book.verify)
+
+    async def statistics(self) -> AuditStatistics | None:
+        """The log's counts; None where nothing is recorded."""
+        found: AuditStatistics | None = await _call(self._loops, self._twin, "audit.statistics", self._core._statistics)
+        return found
 
 
 def _wrap(value: Any, twin: Twin, loops: Loops) -> Any:

@@ -47,10 +47,12 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.watch import Terminated
     from retinue.mailbox.letters import DeadLetters
     from retinue.mailbox.queues import Mailbox
+    from retinue.security.audit import AuditEntry, AuditHead, AuditStatistics
+    from retinue.security.audit_chain import Kind
     from retinue.security.authority import Authority
     from retinue.security.context import SecurityContext
 
-__all__ = ["ActorSystem", "Future", "Names", "Ref", "StreamReader", "Watch"]
+__all__ = ["ActorSystem", "Future", "Names", "Ref", "StreamReader", "SystemAudit", "Watch"]
 
 A = TypeVar("A", bound="Actor")
 A_co = TypeVar("A_co", covariant=True)
@@ -162,6 +164,11 @@ class ActorSystem:
     def registry(self) -> Names:
         """Names and paths of living actors."""
         return Names(self._twin)
+
+    @property
+    def audit(self) -> SystemAudit:
+        """What was refused, asked, allowed, minted and revoked: `system.audit.entries()`."""
+        return SystemAudit(self._twin)
 
     def statistics(self) -> SystemStatistics:
         """The system's counts at this moment; after its end, the last ones."""
@@ -439,6 +446,36 @@ class Names:
     def names(self) -> list[str]:
         """The registered names, sorted."""
         found: list[str] = _call(self._twin, "registry.names", self._twin.core.registry.names)
+        return found
+
+
+class SystemAudit:
+    """What the gate and the authority of a system decided; `retinue.ActorSystem.audit` describes it. It can be read after the system's end, too."""
+
+    def __init__(self, twin: Twin) -> None:
+        self._twin = twin
+        self._core = twin.core.audit
+
+    def entries(
+        self, *, kind: Kind | None = None, operation: str | None = None, allowed: bool | None = None, limit: int | None = None
+    ) -> tuple[AuditEntry, ...]:
+        """The latest records, oldest first. Arguments and errors as for the core's."""
+        read = partial(self._core._entries, kind=kind, operation=operation, allowed=allowed, limit=limit)
+        found: tuple[AuditEntry, ...] = _call(self._twin, "audit.entries", read)
+        return found
+
+    def head(self) -> AuditHead | None:
+        """The number and MAC of the last record; None where nothing is recorded."""
+        found: AuditHead | None = _call(self._twin, "audit.head", self._core._head)
+        return found
+
+    def verify(self) -> int:
+        """Checks the chain of all records and returns how many it holds. Raises AuditBroken."""
+        return self._core._book.verify()
+
+    def statistics(self) -> AuditStatistics | None:
+        """The log's counts; None where nothing is recorded."""
+        found: AuditStatistics | None = _call(self._twin, "audit.statistics", self._core._statistics)
         return found
 
 

@@ -1,0 +1,169 @@
+"""The audit of a running system: where its records go, and `system.audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from retinue.security.audit import AuditLog, verify_chain
+from retinue.security.audit_file import AuditFile, read_audit_file
+from retinue.security.errors import DefinitionError
+from retinue.security.keys import KeyFile
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.kernel import Kernel
+    from retinue.security.audit import AuditEntry, AuditHead, AuditStatistics
+    from retinue.security.audit_chain import Kind
+    from retinue.security.context import SecurityContext
+
+__all__ = ["AuditBook", "SystemAudit"]
+
+FILE = "audit.jsonl"
+KEY_FILE = "audit.key"
+
+
+class AuditBook:
+    """What a system records in: a log of its own, in a file where the system has a folder, or one that it was given.
+
+    Args:
+        audit: A log, which stays open when the system ends; None: one of the system's own; False: none, so that nothing is recorded.
+        folder: Where the system's own log lies, in `audit.jsonl` with the key in `audit.key`; made where it is not there. None: in memory.
+        now_ms: The clock of a log of the system's own.
+
+    Attributes:
+        log: The log, or None.
+
+    Raises:
+        DefinitionError: `audit` is something else.
+        KeyFileError, AuditUnavailable, AuditBroken: The files cannot be used.
+    """
+
+    __slots__ = ("_file", "_key", "_own", "log")
+
+    def __init__(self, audit: object, folder: Path | None, now_ms: Callable[[], int]) -> None:
+        self._file: Path | None = None
+        self._key: bytes | None = None
+        self._own = audit is None
+        self.log: AuditLog | None = None
+        if isinstance(audit, AuditLog):
+            self.log = audit
+        elif audit is None and folder is None:
+            self.log = AuditLog(now_ms=now_ms)
+        elif audit is None and folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = folder / FILE
+            self._key = KeyFile(folder / KEY_FILE).open().current.secret
+            self.log = AuditLog(self._key, sink=AuditFile(self._file), now_ms=now_ms)
+        elif audit is not False:
+            raise DefinitionError(f"ActorSystem(audit={audit!r}): give an AuditLog, False to record nothing, or leave it out")
+
+    def told(self, event: str, context: SecurityContext) -> None:
+        """Records what the authority tells of: "mint", "adopt" (a sealed token's context) or "revoke". Raises AuditUnavailable: then nothing is given out."""
+        if self.log is None:
+            return
+        if event == "revoke":
+            self.log.record("revoke", allowed=True, security=context)
+        else:
+            self.log.record(
+                "mint", allowed=True, reason="token" if event == "adopt" else "", security=context, detail=context.permissions.text
+            )
+
+    def amplified(self, context: SecurityContext, operation: str, path: str) -> None:
+        """Records that an actor takes its own authority. Raises AuditUnavailable: then it must not."""
+        if self.log is not None:
+            detail = f"labels: {', '.join(sorted(context.labels))}" if context.labels else ""
+            self.log.record("amplification", allowed=True, operation=operation, security=context, path=path, detail=detail)
+
+    def started(self, name: str, root: SecurityContext) -> None:
+        """Records that the system runs from now on."""
+        if self.log is not None:
+            self.log.record("start", allowed=True, security=root, detail=f"the system {name}")
+
+    def verify(self) -> int:
+        """Checks every record that there is, in any thread, and returns how many. Raises AuditBroken."""
+        if self.log is None:
+            return 0
+        kept, head = self.log.verify(), self.log.head()
+        if self._file is None or self._key is None:
+            return kept
+        return verify_chain(read_audit_file(self._file), self._key, head=head).number
+
+    def close(self) -> None:
+        """Lets go of a file of the system's own."""
+        if self._own and self._file is not None and self.log is not None:
+            self.log.close()
+
+
+class SystemAudit:
+    """What the gate and the authority of a system decided: `system.audit`.
+
+    Recorded are each refusal and each question to a person, each allow of risk L2 or more, and what was minted, revoked or amplified. Other allows are counted, and
+    recorded in batches (kind "allowed_batch"): how many messages of an operation one actor has handled under one context.
+    """
+
+    __slots__ = ("_book", "_kernel")
+
+    def __init__(self, kernel: Kernel, book: AuditBook) -> None:
+        self._kernel = kernel
+        self._book = book
+
+    @property
+    def log(self) -> AuditLog | None:
+        """The log itself; None where the system was made with `audit=False`."""
+        return self._book.log
+
+    async def entries(
+        self, *, kind: Kind | None = None, operation: str | None = None, allowed: bool | None = None, limit: int | None = None
+    ) -> tuple[AuditEntry, ...]:
+        """The latest records, oldest first: those that are kept in memory, 10,000 by default.
+
+        Args:
+            kind: Only those of this kind: "decision", "allowed_batch", "approval", "mint", "revoke", "amplification", "outcome" or "start".
+            operation: Only those of operations that this pattern names.
+            allowed: Only those that allowed, or that refused.
+            limit: Only the last so many of them.
+
+        Raises:
+            PatternError: `operation` is malformed.
+        """
+        return self._entries(kind=kind, operation=operation, allowed=allowed, limit=limit)
+
+    async def head(self) -> AuditHead | None:
+        """The number and MAC of the last record. Kept in another place, it shows a later cut. None where nothing is recorded."""
+        return self._head()
+
+    async def verify(self) -> int:
+        """Checks the chain of all records, in the file where there is one, and returns how many it holds.
+
+        Raises:
+            AuditBroken: A record was altered, removed, added or reordered, or the end was cut off.
+        """
+        return await trio.to_thread.run_sync(self._book.verify, abandon_on_cancel=True)
+
+    async def statistics(self) -> AuditStatistics | None:
+        """The log's counts; None where nothing is recorded."""
+        return self._statistics()
+
+    # What both twins call, in the system's thread while there is one.
+
+    def _entries(self, **which: Any) -> tuple[AuditEntry, ...]:
+        log = self._counted()
+        return log.entries(**which) if log is not None else ()
+
+    def _head(self) -> AuditHead | None:
+        log = self._counted()
+        return log.head() if log is not None else None
+
+    def _statistics(self) -> AuditStatistics | None:
+        log = self._counted()
+        return log.statistics() if log is not None else None
+
+    def _counted(self) -> AuditLog | None:
+        """The log, with all that is only counted so far."""
+        if get_ident() == self._kernel.thread:
+            self._kernel.door.flush()
+        return self._book.log
