@@ -143,7 +143,7 @@ def check_folder(folder: str) -> tuple[str, ...]:
     Raises:
         GuardRefused: As for `check_path`.
     """
-    if type(folder) is str and len(folder) > 1 and folder[-1] == "/":
+    if type(folder) is str and folder[-1:] == "/" and folder.strip("/"):
         return check_path(folder[:-1])
     return check_path(folder)
 
