@@ -82,12 +82,15 @@ class Ledger:
 
     Args:
         now_ms: The clock, in milliseconds since 1970; give the authority's. Default: a clock of its own that never goes back.
+
+    Attributes:
+        now_ms: The clock.
     """
 
-    __slots__ = ("_expiring", "_lock", "_now_ms", "_numbers")
+    __slots__ = ("_expiring", "_lock", "_numbers", "now_ms")
 
     def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
-        self._now_ms = Clock().now_ms if now_ms is None else now_ms
+        self.now_ms: Final = Clock().now_ms if now_ms is None else now_ms
         self._lock = threading.Lock()
         self._expiring: list[tuple[int, int, Reservation]] = []
         self._numbers = itertools.count()
@@ -178,11 +181,17 @@ class Ledger:
             )
             return Balance(account.id, account.caps, account.spent, account.reserved, remaining, account.deadline_ms)
 
+    def sweep(self) -> None:
+        """Count as spent what has expired unsettled. Every other call does so too, where anything can expire."""
+        with self._lock:
+            if self._expiring:
+                self._sweep()
+
     # -- inside the lock -------------------------------------------------------------------------------------------------------------------------------
 
     def _sweep(self) -> int:
         """Counts as spent what has expired unsettled: nobody knows what was used, so all of it was. Gives the time."""
-        now = self._now_ms()
+        now = self.now_ms()
         expiring = self._expiring
         while expiring and expiring[0][0] <= now:
             reservation = heapq.heappop(expiring)[2]
