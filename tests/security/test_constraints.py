@@ -24,6 +24,7 @@ from constraint_strategies import (
     constraints,
     holds_by_definition,
     odd_objects,
+    unhurried,
 )
 from retinue.security import constraints as kinds
 from retinue.security.constraints import (
@@ -131,7 +132,7 @@ def test_every_kind_stands_in_the_table():
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_a_constraint_answers_what_its_definition_says(kind):
     @given(calls(OF_KIND[kind]))
-    @settings(max_examples=100)
+    @settings(unhurried, max_examples=100)
     def law(call):
         constraint, value = call
         assert constraint.holds(value, SOURCES) is holds_by_definition(constraint, value)
@@ -143,7 +144,7 @@ def answers_to(kind):
     seen = []
 
     @given(calls(OF_KIND[kind]))
-    @settings(max_examples=60, database=None, derandomize=True)
+    @settings(unhurried, max_examples=60, database=None, derandomize=True)
     def draw(call):
         seen.append(call[0].holds(call[1], SOURCES))
 
@@ -159,7 +160,7 @@ def test_the_calls_of_that_law_hold_often_enough_for_it_to_mean_something():
 
 
 @given(constraints, st.one_of(odd_objects, odd_objects.map(lambda odd: [odd]), odd_objects.map(lambda odd: ("ACME", odd)), arguments))
-@settings(max_examples=200)
+@settings(unhurried, max_examples=200)
 def test_whatever_the_argument_is_the_answer_is_yes_or_no(constraint, value):
     assert type(constraint.holds(value, SOURCES)) is bool
     assert type(constraint.holds(value)) is bool
@@ -238,7 +239,7 @@ def test_what_a_thread_has_set_for_its_decimals_changes_no_answer():
 
 
 @given(constraints)
-@settings(max_examples=200)
+@settings(unhurried, max_examples=200)
 def test_written_down_and_read_again_a_constraint_is_the_same(constraint):
     data = constraint.to_data()
     again = constraint_from_data(json.loads(json.dumps(data, allow_nan=False)))
@@ -252,6 +253,7 @@ def test_written_down_and_read_again_a_constraint_is_the_same(constraint):
 
 
 @given(constraints)
+@unhurried
 def test_what_is_shown_is_what_one_would_type(constraint):
     text = constraint.text
     assert text == str(constraint) == repr(constraint)
@@ -493,7 +495,7 @@ def mutated(data, place, value):
 
 
 @given(almost)
-@settings(max_examples=250)
+@settings(unhurried, max_examples=250)
 @example({"kind": "one_of", "values": [{"float": "1e400"}]})
 def test_arbitrary_data_makes_a_constraint_or_a_constraint_error(data):
     try:
@@ -510,7 +512,7 @@ def test_arbitrary_data_makes_a_constraint_often_enough_for_that_to_mean_somethi
     seen = []
 
     @given(almost)
-    @settings(max_examples=150, database=None, derandomize=True)
+    @settings(unhurried, max_examples=150, database=None, derandomize=True)
     def draw(data):
         try:
             constraint_from_data(data)

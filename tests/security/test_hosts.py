@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from constraint_strategies import odd_objects
+from constraint_strategies import odd_objects, unhurried
 from retinue.security.errors import GuardRefused
 from retinue.security.hosts import (
     MAX_HOST_CHARACTERS,
@@ -212,6 +212,7 @@ def test_what_is_no_plain_string_is_refused(thing):
 
 
 @given(odd_objects)
+@unhurried
 def test_no_object_whatsoever_makes_a_check_fail_in_another_way(thing):
     for check in (split_url, check_host, HostPattern):
         with pytest.raises(GuardRefused):
@@ -249,7 +250,7 @@ def host_by_hand(url):
 
 @given(urls)
 @example("https://good.example:443@evil.tld/")
-@settings(max_examples=500)
+@settings(unhurried, max_examples=500)
 def test_a_url_that_passes_has_the_good_host_for_every_reader(url):
     try:
         parsed = check_url(url, GOOD)
@@ -263,7 +264,7 @@ def test_the_urls_of_the_law_pass_often_enough_for_it_to_mean_something():
     seen = []
 
     @given(urls)
-    @settings(max_examples=400, database=None, derandomize=True)
+    @settings(unhurried, max_examples=400, database=None, derandomize=True)
     def draw(url):
         try:
             check_url(url, GOOD)
@@ -277,7 +278,7 @@ def test_the_urls_of_the_law_pass_often_enough_for_it_to_mean_something():
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=300)
+@settings(unhurried, max_examples=300)
 def test_any_text_is_taken_apart_or_refused(text):
     for url in (text, f"https://{text}", f"https://{text}/", f"https://good.example{text}"):
         try:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constraint_strategies import ODD, Name, Text, odd_objects, scalars
+from constraint_strategies import ODD, Name, Text, odd_objects, scalars, unhurried
 from retinue.security.errors import ConstraintError
 from retinue.security.sources import MAX_SOURCE_VALUES, Source, check_source_name, make_source
 
@@ -77,6 +77,7 @@ def test_a_value_that_is_no_plain_scalar_is_refused_and_with_it_all_that_were_to
 
 
 @given(st.lists(scalars, max_size=5), scalars, odd_objects)
+@unhurried
 def test_whatever_is_asked_the_answer_is_whether_it_was_added(values, other, odd):
     source = make_source("x")
     added = [value for value in values if not (type(value) is int and abs(value) >= 10**300)]

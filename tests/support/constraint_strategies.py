@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from urllib.parse import urlsplit
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from retinue.security import constraints as kinds
@@ -26,6 +27,8 @@ from retinue.security.constraints import (
     one_of,
     within,
 )
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
 
 NAMES = ["ACME", "Bolt", "acme", "*", "AC*", "", "1", "True", "None", "é"]
 NUMBERS = [
