@@ -50,7 +50,7 @@ class AuditHead(NamedTuple):
         number, _, mac = text.strip().partition(":")
         if number.isascii() and number.isdigit() and len(number) < 20 and _is_mac(mac):
             return cls(int(number), mac)
-        raise AuditBroken("a head is written NUMBER:MAC, with a MAC of 64 lower-case hex digits, as `retinue audit show` prints it.")
+        raise AuditBroken("a head is written NUMBER:MAC, with a MAC of 64 lower-case hex digits, as `retinue audit verify` prints it.")
 
 
 @final
