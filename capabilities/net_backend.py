@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import ssl
 from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Any
@@ -29,7 +30,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, resolver: Resolver, rule: AddressRule) -> None:
         self._resolver = resolver
         self._rule = rule
-        self._backend = httpcore.TrioBackend()
+        self._backend: httpcore.AsyncNetworkBackend = httpcore.TrioBackend()
 
     async def connect_tcp(
         self,
@@ -59,7 +60,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
                 failure = error
                 continue
             if ip_address(stream.get_extra_info("server_addr")[0]) == address:
-                return stream
+                return PinnedStream(stream)
             await stream.aclose()
             raise GuardRefused(
                 f"the connection to {host!r} ended at another address than the one that was checked. It was closed.", what="host"
@@ -70,3 +71,39 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         """Let other tasks run meanwhile."""
         await trio.sleep(seconds)
+
+
+class PinnedStream(httpcore.AsyncNetworkStream):
+    """A connection that is closed also where the start of TLS is cancelled; httpcore's own is then left to the garbage collector."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """The next bytes, b"" at the end."""
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send all bytes."""
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        """Begin TLS under the host's name."""
+        try:
+            return await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            with trio.CancelScope(shield=True):  # closing a socket does not wait for anything
+                await self._stream.aclose()
+            raise
+
+    def get_extra_info(self, info: str) -> Any:
+        """What is known of the connection."""
+        return self._stream.get_extra_info(info)

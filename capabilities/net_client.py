@@ -201,6 +201,12 @@ class GuardedClient(httpx.AsyncClient):
         )
         self._rules = rules
 
+    def build_request(self, method: str, url: httpx.URL | str, **options: Any) -> httpx.Request:
+        """Make a request; see `httpx.AsyncClient.build_request`. Text is checked as it is, before httpx mends what it can. Raises GuardRefused."""
+        if isinstance(url, str):
+            check_url(url, self._rules.names, self._rules.schemes, self._rules.ports)
+        return super().build_request(method, url, **options)
+
     async def send(
         self,
         request: httpx.Request,
@@ -220,7 +226,10 @@ class GuardedClient(httpx.AsyncClient):
         history: list[httpx.Response] = []
         while True:
             request.extensions = {**request.extensions, _DEADLINE: deadline}
-            response = await super().send(request, stream=True, auth=auth, follow_redirects=False)
+            try:
+                response = await super().send(request, stream=True, auth=auth, follow_redirects=False)
+            except httpx.InvalidURL:  # the request's own URL was read long ago; httpx has closed the answer
+                raise httpx.RemoteProtocolError(f"{place(request.url)} redirects to what is no URL", request=request) from None
             response.history = list(history)
             following = response.next_request
             if not follow or following is None:

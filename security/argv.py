@@ -55,10 +55,11 @@ def check_argv(
             NUL or no UTF-8 form, too many or too long ones, or a list of programs that cannot be used. Its `what` is "argv"; its text
             shows the program's name and never an argument.
     """
-    if type(argv) is str or type(argv) is bytes:
+    kind: type[object] = type(argv)
+    if kind is str or kind is bytes:
         _refuse("a command is a list of arguments, not one string that a shell would take apart. Give ['git', 'status'].")
-    if type(argv) is not list and type(argv) is not tuple:
-        _refuse(f"a command is a list or a tuple of arguments, not an object of type {type(argv).__name__}.")
+    if kind is not list and kind is not tuple:
+        _refuse(f"a command is a list or a tuple of arguments, not an object of type {kind.__name__}.")
     arguments = tuple(argv)  # another thread may change a list between the check and the start
     if not arguments:
         _refuse("the command is empty. Give a program's name and its arguments.")

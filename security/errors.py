@@ -162,10 +162,10 @@ class AuditBroken(AuthorityError):
 
 
 class GuardRefused(AuthorityError, ValueError):
-    """A path, host, URL or argument list is refused before anything was opened, connected or started.
+    """A path, host, URL or argument list is refused before anything was opened, connected or started; or an answer is cut off.
 
     Attributes:
-        what: "path", "host" or "argv".
+        what: "path", "host", "argv", or "body" (an answer that is too large, or in an encoding that cannot be bounded).
     """
 
     def __init__(self, text: str, *, what: str) -> None:
