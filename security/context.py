@@ -203,7 +203,7 @@ class SecurityContext(ContextFields):
             DefinitionError: Something else was given, or several bare patterns: it would be unclear whether any or all must permit.
             ForgedContext: This object, or a context that was given, is not genuine.
         """
-        registry = getattr(self, "_registry", None)
+        registry: ContextRegistry | None = getattr(self, "_registry", None)
         if registry is None:
             raise ForgedContext(NOT_GENUINE)
         permissions = self.permissions
@@ -223,7 +223,10 @@ class SecurityContext(ContextFields):
                     others += (given,)
                 continue
             else:
-                restriction = restriction_of(given)  # type: ignore[arg-type]  # what it is, is checked there
+                restriction = restriction_of(given)  # what it is, is checked there
+            if restriction.only_layers:
+                permissions = permissions.meet_layers(restriction.layers)
+                continue
             met = permissions.meet_restriction(restriction, registry.now_ms)
             if met is not permissions:
                 if met.limits.spends_less_than(permissions.limits):

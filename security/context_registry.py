@@ -134,14 +134,19 @@ class ContextRegistry:
         try:
             permissions, parent_ref, principal, accounts, others = record
             parent = context.parent
-            return (
-                (parent is None if parent_ref is None else parent is not None and parent_ref() is parent)
-                and permissions is context.permissions
-                and principal is context._principal
-                and accounts is context._accounts
-                and len(others) == len(context._others)
-                and (not others or all(one() is other for one, other in zip(others, context._others, strict=True)))
-            )
+            if (
+                permissions is not context.permissions
+                or principal is not context._principal
+                or accounts is not context._accounts
+                or (parent is not None if parent_ref is None else parent is None or parent_ref() is not parent)
+            ):
+                return False
+            theirs = context._others
+            if not others:
+                return not theirs
+            if len(others) == 1:  # a grant; the rest is rare
+                return len(theirs) == 1 and others[0]() is theirs[0]
+            return len(others) == len(theirs) and [one() for one in others] == [*theirs]  # contexts are equal if they are the same
         except Exception:  # a slot was emptied, or filled with something else, behind our back
             return False
 

@@ -17,9 +17,9 @@ from retinue.security.layers import Layer
 from retinue.security.rules import Rule
 
 __all__ = [
-    "ALWAYS",
     "ALLOW",
     "ALLOWED",
+    "ALWAYS",
     "ASK",
     "ASKED",
     "DENIED",
@@ -81,14 +81,8 @@ class Check:
     def passes(self, arguments: Mapping[str, object], sources: Mapping[str, Source]) -> bool:
         """Whether the layer permits, or for an "ask" layer, whether no consent is needed."""
         if self.kind == "allow":
-            for rule in self.rules:
-                if rule.holds_closed(arguments, sources):
-                    return True
-            return False
-        for rule in self.rules:
-            if not rule.holds(arguments, sources):
-                return False
-        return True
+            return any(rule.holds_closed(arguments, sources) for rule in self.rules)
+        return all(rule.holds(arguments, sources) for rule in self.rules)
 
 
 @final

@@ -6,18 +6,18 @@ restrict nothing, and a field too many are all refused. A `*` is a wildcard in a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from retinue.security.constraints import Constraint, constraint_from_data
 from retinue.security.errors import ConstraintError
-from retinue.security.layers import KINDS, Kind, Layer
+from retinue.security.layers import KINDS, Layer
 from retinue.security.limits import DEFAULT_DEPTH, NEVER, NO_LIMITS, UNLIMITED, Limits, limits_from_data
 from retinue.security.operations import Pattern
-from retinue.security.restrictions import Restriction, check_label, layer_restriction
+from retinue.security.restrictions import Restriction, check_label, joined, layer_restriction
 from retinue.security.rules import MAX_ARGUMENT_LENGTH, Rule
 
-__all__ = ["permission_data", "restrictions_from_data"]
+__all__ = ["permission_data", "restriction_data", "restrictions_from_data"]
 
 MAX_LAYERS: Final = 1024
 """Layers that are read of one set."""
@@ -34,6 +34,12 @@ def permission_data(layers: frozenset[Layer], limits: Limits, labels: frozenset[
     if labels:
         data["labels"] = sorted(labels)
     return data
+
+
+def restriction_data(restrictions: Iterable[Restriction], now_ms: int) -> dict[str, object]:
+    """Restrictions as the same kind of data, for what is narrowed elsewhere and later; `expires(seconds=)` becomes a deadline from `now_ms` on."""
+    all_of_them = joined(restrictions).resolved(now_ms)
+    return permission_data(all_of_them.layers, all_of_them.limits, all_of_them.labels)
 
 
 def _layer_data(layer: Layer) -> dict[str, object]:
@@ -127,7 +133,7 @@ def _layer(data: object) -> Layer:
     rules = [_rule(rule) for rule in _list(fields["rules"], "rules", MAX_RULES)]
     if len(set(rules)) < len(rules):
         raise ConstraintError("a rule stands in a layer twice.")
-    return Layer(cast("Kind", kind), frozenset(rules), _labels(fields["labels"]) if "labels" in fields else frozenset())
+    return Layer(kind, frozenset(rules), _labels(fields["labels"]) if "labels" in fields else frozenset())
 
 
 def _rule(data: object) -> Rule:

@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, Self, final
+from typing import Final, NoReturn, Self, cast, final
 
 from retinue.security.constraints import NO_SOURCES, Source
 from retinue.security.decisions import ALLOW, ALLOWED, DENY, Decision, decide, plain_arguments
@@ -45,8 +45,23 @@ class _Memo:
         self.decisions: dict[str, Decision] = {}
 
 
+class _Fields:
+    """The slots of a set before it is sealed: filled in as one of these, and then given the class that refuses writes."""
+
+    __slots__ = ("__weakref__", "_decisions", "_meets", "_memo", "_table", "is_everything", "labels", "layers", "limits")
+
+    layers: frozenset[Layer]
+    limits: Limits
+    labels: frozenset[str]
+    is_everything: bool
+    _table: PermissionTable
+    _memo: _Memo
+    _decisions: dict[str, Decision]
+    _meets: dict[object, PermissionSet]
+
+
 @final
-class PermissionSet:
+class PermissionSet(_Fields):
     """An interned, immutable set of layers, all of which must permit, with limits and labels.
 
     Made by `Authority.permission_set` and `meet`, never by hand. Compare with `is`: equal sets of one authority are one object. A set
@@ -59,16 +74,7 @@ class PermissionSet:
         is_everything: Whether there is no layer, no label and no limit beyond the defaults.
     """
 
-    __slots__ = ("__weakref__", "_decisions", "_meets", "_memo", "_table", "is_everything", "labels", "layers", "limits")
-
-    layers: frozenset[Layer]
-    limits: Limits
-    labels: frozenset[str]
-    is_everything: bool
-    _table: PermissionTable
-    _memo: _Memo
-    _decisions: dict[str, Decision]
-    _meets: dict[object, PermissionSet]
+    __slots__ = ()
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         """Refused: see the class."""
@@ -163,13 +169,20 @@ class PermissionSet:
         if restriction.only_layers:
             return self.meet_layers(restriction.layers)
         if restriction.lifetime_ms is not None:
-            restriction = restriction.resolved(now_ms())
-        return self._meeting(restriction.layers, restriction.limits, restriction.labels)
+            return self._meeting(restriction.layers, restriction.limits_from(now_ms()), restriction.labels)
+        meet = self._meets.get(restriction)
+        if meet is None:
+            meet = self._meeting(restriction.layers, restriction.limits, restriction.labels)
+            if meet is not self and meet.limits.deadline_ms == self.limits.deadline_ms:
+                self._remember(restriction, meet)
+        return meet
 
     def _meeting(self, layers: frozenset[Layer], limits: Limits, labels: frozenset[str]) -> PermissionSet:
         met = self.limits.meet(limits)
         if met is self.limits and layers <= self.layers and labels <= self.labels:
             return self
+        if layers <= self.layers and labels <= self.labels:
+            return self._table.intern(self.layers, met, self.labels, self._memo)
         return self._table.intern(self.layers | layers, met, self.labels | labels)
 
     def _remember(self, key: object, meet: PermissionSet) -> None:
@@ -249,12 +262,6 @@ def _plain_or_none(arguments: object) -> Mapping[str, object] | None:
         return None
 
 
-# Writing through the slot descriptors is the one way past `__setattr__`, and cheaper than object.__setattr__.
-_SET: Final[dict[str, Callable[[object, Any], None]]] = {
-    name: PermissionSet.__dict__[name].__set__ for name in PermissionSet.__slots__ if name != "__weakref__"
-}
-
-
 @final
 class PermissionTable:
     """The intern table of one authority: equal sets are one `PermissionSet`. Safe to use from any thread.
@@ -286,12 +293,20 @@ class PermissionTable:
 
     def of(self, restriction: Restriction, now_ms: Callable[[], int]) -> PermissionSet:
         """The set that permits what the restriction does; `expires(seconds=)` counts from `now_ms()`."""
-        if restriction.lifetime_ms is not None:
-            restriction = restriction.resolved(now_ms())
-        return self.intern(restriction.layers, restriction.limits, restriction.labels)
+        limits = restriction.limits if restriction.lifetime_ms is None else restriction.limits_from(now_ms())
+        return self.intern(restriction.layers, limits, restriction.labels)
 
-    def intern(self, layers: frozenset[Layer], limits: Limits = NO_LIMITS, labels: frozenset[str] = _NO_LABELS) -> PermissionSet:
-        """The one set of these. Layers that restrict nothing must be left out (the restrictions do)."""
+    def intern(
+        self, layers: frozenset[Layer], limits: Limits = NO_LIMITS, labels: frozenset[str] = _NO_LABELS, memo: _Memo | None = None
+    ) -> PermissionSet:
+        """The one set of these.
+
+        Args:
+            layers: The layers; those that restrict nothing must be left out (the restrictions do).
+            limits: The limits.
+            labels: The labels.
+            memo: The memo of a set of this table with the same layers and labels, where one is at hand.
+        """
         # Most sets have layers only, and a frozenset remembers its hash.
         key: object = layers if limits is NO_LIMITS and not labels else (layers, limits, labels)
         found = self._sets.get(key)
@@ -299,19 +314,21 @@ class PermissionTable:
             return found
         if limits == NO_LIMITS and limits is not NO_LIMITS:
             return self.intern(layers, NO_LIMITS, labels)
-        with self._lock:
+        if memo is None:
             memo_key: object = (layers, labels) if labels else layers
-            memo = self._memos.get(memo_key)
-            if memo is None:
-                memo = self._memos[memo_key] = _Memo()
-        made: PermissionSet = object.__new__(PermissionSet)
-        _SET["layers"](made, layers)
-        _SET["limits"](made, limits)
-        _SET["labels"](made, labels)
-        _SET["is_everything"](made, not layers and not labels and limits is NO_LIMITS)
-        _SET["_table"](made, self)
-        _SET["_memo"](made, memo)
-        _SET["_decisions"](made, memo.decisions)
-        _SET["_meets"](made, {})
+            with self._lock:
+                memo = self._memos.get(memo_key)
+                if memo is None:
+                    memo = self._memos[memo_key] = _Memo()
+        fields = _Fields()
+        fields.layers = layers
+        fields.limits = limits
+        fields.labels = labels
+        fields.is_everything = not layers and not labels and limits is NO_LIMITS
+        fields._table = self
+        fields._memo = memo
+        fields._decisions = memo.decisions
+        fields._meets = {}
+        fields.__class__ = PermissionSet
         with self._lock:
-            return self._sets.setdefault(key, made)
+            return self._sets.setdefault(key, cast("PermissionSet", fields))

@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 MAX_PARSED: Final = 1024
-"""Calls of `allow` and `deny` whose result is remembered, the least recently used forgotten first."""
+"""Calls of `allow`, `deny` and `label` whose result is remembered, the least recently used forgotten first."""
 
 MAX_PARSED_PATTERNS: Final = 16
-"""Patterns in a call that is remembered; longer ones are parsed each time, so that the memo stays small."""
+"""Patterns or labels in a call that is remembered; longer ones are parsed each time, so that the memo stays small."""
 
 MAX_LABEL_LENGTH: Final = 64
 """Characters in a label."""
@@ -64,7 +64,7 @@ _UNIT_TEXT: Final = {"allow": "allow('**')", "deny": "deny()", "label": "label()
 
 
 @final
-@attrs.frozen(repr=False)
+@attrs.frozen(cache_hash=True, repr=False)
 class Restriction:
     """What `SecurityContext.narrow` takes; made by `allow`, `where`, `deny`, `limit`, `expires`, `max_risk`, `needs_approval`, `label`, `unlabelled`.
 
@@ -92,8 +92,11 @@ class Restriction:
         """The same with `expires(seconds=)` turned into a deadline, counted from `now_ms`; itself where there is nothing to turn."""
         if self.lifetime_ms is None:
             return self
-        deadline = Limits(deadline_ms=min(now_ms + self.lifetime_ms, NEVER))
-        return attrs.evolve(self, limits=self.limits.meet(deadline), lifetime_ms=None)
+        return attrs.evolve(self, limits=self.limits_from(now_ms), lifetime_ms=None)
+
+    def limits_from(self, now_ms: int) -> Limits:
+        """The limits where it is applied at that time."""
+        return self.limits if self.lifetime_ms is None else self.limits.until(min(now_ms + self.lifetime_ms, NEVER))
 
     def __repr__(self) -> str:
         texts = sorted(map(repr, self.layers))
@@ -133,14 +136,18 @@ def _checked_labels(labels: Iterable[str], what: str) -> frozenset[str]:
 
 
 def _plain_patterns(kind: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    plain = True
     for pattern in patterns:
+        if type(pattern) is str:
+            continue
+        plain = False
         if not isinstance(pattern, str):
             raise DefinitionError(
                 f"{kind}() takes patterns as separate str arguments, not an object of type {type(pattern).__name__}. "
                 f"Write {kind}('fs.read', 'fs.list'), or {kind}(*names) for a collection."
             )
     # Plain strings, because a subclass could claim to equal another key of the memo.
-    return tuple(map(str.__str__, patterns))
+    return patterns if plain else tuple(map(str.__str__, patterns))
 
 
 def _restriction(kind: Literal["allow", "deny"], patterns: tuple[str, ...]) -> Restriction:
@@ -168,9 +175,9 @@ def _ruled(kind: Kind, patterns: tuple[str, ...], constraints: tuple[tuple[str, 
 
 def allow(
     *patterns: str,
-    open: bool = False,
+    open: bool = False,  # noqa: A002  # the word for it
     arguments: Mapping[str, Constraint] | None = None,
-    **constraints: Constraint,  # noqa: A002 (the word for it)
+    **constraints: Constraint,
 ) -> Restriction:
     """Permit nothing but the operations that one of the patterns names; `allow()` permits nothing at all.
 
@@ -189,13 +196,13 @@ def allow(
         ConstraintError: What an argument must be is no constraint.
         DefinitionError: A pattern is no `str`.
     """
+    if open is False and not constraints and arguments is None:
+        return _restriction("allow", patterns)
     if type(open) is not bool:
         raise ConstraintError(
             f"allow(open=…) is True or False, not an object of type {type(open).__name__}. "
             "For an argument that is named 'open' write allow(…, arguments={'open': …})."
         )
-    if not constraints and arguments is None:
-        return _restriction("allow", patterns)
     return _ruled("allow", patterns, checked_constraints(arguments, constraints, "allow()"), is_open=open)
 
 
@@ -283,6 +290,14 @@ def label(*names: str) -> Restriction:
     Raises:
         ConstraintError: A label is malformed: 1 to 64 characters of `A-Z a-z 0-9 _ - . :`.
     """
+    for name in names:
+        if type(name) is not str:
+            return _labels.__wrapped__(names)
+    return _labels(names) if len(names) <= MAX_PARSED_PATTERNS else _labels.__wrapped__(names)
+
+
+@lru_cache(maxsize=MAX_PARSED)
+def _labels(names: tuple[str, ...]) -> Restriction:
     return Restriction("label", labels=frozenset(map(check_label, names)))
 
 
