@@ -100,10 +100,11 @@ class Case:
                 ) from error
         return self.arguments
 
-    def rewritten(self, message: Any) -> None:
-        """From now on it is another message, which whoever made it may still hold: the next look at the arguments copies it."""
+    def rewrite(self, message: Any) -> None:
+        """From now on it is a copy of another message, since whoever made that one may still hold it. Raises as `own`."""
         self.message = message
         self.arguments = None
+        self.own()
 
     def denied(self, why: str, fix: str, reason: str) -> Denied:
         """A refusal: what, where, who, why, the fix."""

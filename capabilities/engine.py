@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any, Final, final
 
-import trio
-
 from retinue.capabilities.cases import Case
 from retinue.capabilities.policy import CheckedPolicy, PolicyCall, Verdict, checked
 from retinue.capabilities.snapshots import arguments_of, own_copy
@@ -115,6 +113,8 @@ class PolicyEngine:
             _take(case, policy, answer)
 
     async def _wait_for(self, case: Case, policy: CheckedPolicy, call: PolicyCall) -> object:
+        import trio  # here, so that the gate can be imported where there is no event loop
+
         answer: object = None
         began = trio.current_time()
         with trio.move_on_after(self._timeout) as scope:
@@ -165,7 +165,7 @@ def _take(case: Case, policy: CheckedPolicy, answer: Any) -> None:
                 f"rewrite to a message of the same class, {case.label}.",
                 "policy",
             )
-        case.rewritten(answer.message)
+        case.rewrite(answer.message)
     else:
         if inspect.iscoroutine(answer):
             answer.close()  # else Python warns, much later, that nobody awaited it

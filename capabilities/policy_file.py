@@ -19,6 +19,8 @@ that it says holds too.
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -174,7 +176,10 @@ def policy_from_file(path: str | Path, *, name: str | None = None) -> PolicyFile
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        # Not blocking: a pipe without a writer would be waited for without end.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - of a descriptor
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _Malformed("it is no regular file")
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise _Malformed("there is no such file") from None

@@ -20,6 +20,7 @@ import trio
 from retinue.capabilities.registry import Capability, CapabilityRegistry, Scope, check_owner
 from retinue.security.canonical import digest
 from retinue.security.errors import AuthorityError, DefinitionError
+from retinue.security.secret_shapes import REDACTED, hide_secrets, is_secret_name
 
 __all__ = ["CapabilityProviders", "Provider", "ProviderStatus", "State"]
 
@@ -307,10 +308,21 @@ def config_digest(config: Mapping[str, object]) -> str:
 
     Raises:
         CanonicalError: It is no plain data.
+        RecursionError: It contains itself.
     """
-    from retinue.security.redaction import redact
+    return digest(_without_secrets(dict(config)))
 
-    return digest(redact(dict(config)))
+
+def _without_secrets(value: Any) -> Any:
+    # Not `redact`: that one is for showing and cuts what is long, and a change beyond the cut would not change the digest.
+    if type(value) is dict:
+        return {
+            name: REDACTED if type(name) is str and is_secret_name(name, inner) else _without_secrets(inner)
+            for name, inner in value.items()
+        }
+    if type(value) in (list, tuple):
+        return [_without_secrets(inner) for inner in value]
+    return hide_secrets(value) if type(value) is str else value
 
 
 def _name_of(provider: object) -> str:

@@ -427,8 +427,8 @@ class Books(RuleBasedStateMachine):
             assert balance.reserved == self.sums(one, "reserved")
             for name in ("calls", "tokens", "cost_micro_usd"):
                 cap, spent, reserved = getattr(one.caps, name), getattr(balance.spent, name), getattr(balance.reserved, name)
-                assert 0 <= spent
-                assert 0 <= reserved
+                assert spent >= 0
+                assert reserved >= 0
                 assert cap == UNLIMITED or spent + reserved <= cap
 
 

@@ -1,0 +1,659 @@
+"""Policies: only a real verdict is an answer; deny wins over ask, ask over allow; a rewrite is what everything after it sees."""
+
+import copy
+import functools
+import pickle
+import time
+import warnings
+
+import attrs
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+import retinue as rt
+from retinue.capabilities import Gate, GateStatistics
+from retinue.capabilities.engine import PolicyEngine
+from retinue.capabilities.policy import Policy, PolicyCall, Verdict, checked, policy
+from retinue.security import Authority, Denied
+from retinue.security.constraints import at_most
+from retinue.security.errors import ApprovalRequired, AuthorityError, DefinitionError, Revoked
+from retinue.security.restrictions import limit, where
+
+
+@rt.message
+class Pay(rt.Message):
+    amount: int
+    notes: list[str] = attrs.field(factory=list)
+
+
+@rt.message
+class PayMore(Pay):
+    pass
+
+
+def gate_of(*policies, authority=None, **more) -> Gate:
+    return Gate(authority or Authority(), policies=policies, **more)
+
+
+def admit(gate: Gate, message=None, context=None, operation="payments.send", **more):
+    return gate.admit(
+        gate._authority.root if context is None else context,
+        None,
+        operation,
+        Pay(40) if message is None else message,
+        path="/user/bank",
+        message_type=Pay,
+        **more,
+    )
+
+
+async def admit_async(gate: Gate, message=None, context=None, operation="payments.send", **more):
+    return await gate.admit_async(
+        gate._authority.root if context is None else context,
+        None,
+        operation,
+        Pay(40) if message is None else message,
+        path="/user/bank",
+        message_type=Pay,
+        **more,
+    )
+
+
+def refused(gate: Gate, *arguments, **more) -> Denied:
+    with pytest.raises(Denied) as caught:
+        admit(gate, *arguments, **more)
+    assert gate.allowed == 0
+    return caught.value
+
+
+@policy
+def willing(call):
+    return Verdict.allow()
+
+
+@policy
+def unwilling(call):
+    return Verdict.refuse("it is Sunday")
+
+
+@policy
+def asking(call):
+    return Verdict.ask("who is this for?")
+
+
+@policy(name="doubling")
+def doubling(call):
+    return Verdict.rewrite(attrs.evolve(call.message, amount=call.message.amount * 2))
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_is_made_by_its_makers_alone_and_never_changes():
+    with pytest.raises(TypeError, match=r"Verdict\.allow"):
+        Verdict()
+    with pytest.raises(TypeError):
+        type("Mine", (Verdict,), {})
+    for verdict in (Verdict.allow(), Verdict.refuse("why")):
+        with pytest.raises(AttributeError):
+            verdict.kind = "allow"
+        with pytest.raises(AttributeError):
+            del verdict.kind
+    assert Verdict.allow() is Verdict.allow()
+    assert repr(Verdict.refuse("why")) == "Verdict.refuse('why')"
+    assert repr(Verdict.rewrite(Pay(1))) == "Verdict.rewrite(…)"
+    assert repr(object.__new__(Verdict)) == "<Verdict that nothing made>"
+
+
+@pytest.mark.parametrize("make", [Verdict.refuse, Verdict.ask])
+@pytest.mark.parametrize("reason", ["", "  ", None, 3, b"why"])
+def test_a_refusal_and_a_question_say_why(make, reason):
+    with pytest.raises(DefinitionError, match="reason"):
+        make(reason)
+
+
+def test_a_long_reason_is_cut():
+    assert len(Verdict.refuse("x" * 10_000).reason) == 500
+
+
+def test_allow_lets_pass_what_the_layers_permit_and_nothing_else():
+    gate = gate_of(willing)
+    assert admit(gate).static is False
+    assert admit(gate, context=gate._authority.mint("ada", ["payments.*"])).message == Pay(40)
+    with pytest.raises(Denied, match="does not name it"):
+        admit(gate, context=gate._authority.mint("eve", ["fs.read"]))
+
+
+def test_a_refusal_names_the_policy_and_its_reason():
+    denied = refused(gate_of(willing, unwilling))
+    assert (denied.reason, denied.operation, denied.path, denied.subject) == ("policy", "payments.send", "/user/bank", "root")
+    assert "the policy 'unwilling' refuses it: it is Sunday" in str(denied)
+
+
+def test_a_question_is_for_a_person():
+    with pytest.raises(ApprovalRequired, match="the policy 'asking': who is this for"):
+        admit(gate_of(asking, willing))
+
+
+answers = {"allow": willing, "ask": asking, "refuse": unwilling, "rewrite": doubling}
+
+
+@given(st.lists(st.sampled_from(sorted(answers)), unique=True, min_size=1))
+def test_deny_wins_over_ask_and_ask_over_allow_in_any_order(names):
+    gate = gate_of(*(answers[name] for name in names))
+    if "refuse" in names:
+        assert refused(gate).reason == "policy"
+    elif "ask" in names:
+        with pytest.raises(ApprovalRequired):
+            admit(gate)
+    else:
+        assert admit(gate).message == Pay(80 if "rewrite" in names else 40)
+
+
+class Odd:
+    """Equal to everything, true, and called like a verdict."""
+
+    kind = "allow"
+    reason = ""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = object.__hash__
+
+
+def forged(kind):
+    made = object.__new__(Verdict)
+    if kind is not None:
+        object.__setattr__(made, "kind", kind)
+    return made
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, True, False, 1, 0, "", "allow", "ALLOW", {}, [], {"allowed": True}, object(), Odd(), Verdict, Verdict.allow, rt.SecurityContext]
+    + [forged(kind) for kind in (None, "allow", "ALLOW", True, "other")],
+    ids=repr,
+)
+def test_what_is_no_verdict_refuses(answer):
+    @policy
+    def odd(call):
+        return answer
+
+    denied = refused(gate_of(odd))
+    assert denied.reason == "policy"
+    assert "'odd' answered with an object of type" in str(denied)
+
+
+def test_a_coroutine_from_a_plain_policy_refuses_and_is_not_left_behind():
+    async def later(call):
+        return Verdict.allow()
+
+    @policy
+    def careless(call):
+        return later(call)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "an object of type coroutine" in str(refused(gate_of(careless)))
+
+
+def test_an_exception_refuses_is_chained_and_its_text_is_not_told():
+    @policy
+    def failing(call):
+        raise ZeroDivisionError(f"secret {call.message.amount}")
+
+    denied = refused(gate_of(failing))
+    assert denied.reason == "policy"
+    assert isinstance(denied.__cause__, ZeroDivisionError)
+    assert "ZeroDivisionError" in str(denied)
+    assert "secret" not in str(denied)
+
+
+@pytest.mark.parametrize("error", [Denied("x", path="/a"), ApprovalRequired("y", path="/b"), AuthorityError("z")])
+def test_an_authority_error_that_a_policy_raises_is_a_failure_like_any_other(error):
+    @policy
+    def failing(call):
+        raise error
+
+    denied = refused(gate_of(failing))
+    assert denied.path == "/user/bank"
+    assert denied.__cause__ is error
+
+
+def test_an_interrupt_in_a_policy_is_not_swallowed():
+    @policy
+    def interrupting(call):
+        raise KeyboardInterrupt
+
+    gate = gate_of(interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        admit(gate)
+    assert gate.statistics() == GateStatistics(allowed=0, refused=0)
+
+
+# -- rewriting ---------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rewritten_message_is_what_later_policies_layers_and_the_handler_get():
+    seen = []
+
+    @policy(name="first")
+    def first(call):
+        seen.append(call.message.amount)
+        return Verdict.allow()
+
+    @policy(name="last")
+    def last(call):
+        seen.append(call.arguments["amount"])
+        return Verdict.allow()
+
+    gate = gate_of(first, doubling, last)
+    context = gate._authority.mint("ada", ["**"]).narrow(where("payments.send", amount=at_most(100)))
+    assert admit(gate, Pay(50), context).message == Pay(100)
+    assert seen == [50, 100]
+    assert "its argument 'amount' is not at_most(100)" in str(refused(gate_of(doubling, authority=gate._authority), Pay(51), context))
+
+
+def test_a_rewrite_may_make_a_call_permitted():
+    @policy
+    def capping(call):
+        return Verdict.rewrite(attrs.evolve(call.message, amount=min(call.message.amount, 100)))
+
+    gate = gate_of(capping)
+    context = gate._authority.mint("ada", ["**"]).narrow(where("payments.send", amount=at_most(100)))
+    assert admit(gate, Pay(5_000), context).message == Pay(100)
+
+
+@pytest.mark.parametrize("other", [PayMore(1), None, "text", {"amount": 1}, Pay, object()], ids=repr)
+def test_a_rewrite_to_another_class_refuses(other):
+    @policy
+    def changing(call):
+        return Verdict.rewrite(other)
+
+    denied = refused(gate_of(changing))
+    assert denied.reason == "policy"
+    assert "rewrote it to an object of type" in str(denied)
+
+
+def test_a_rewrite_that_cannot_be_copied_refuses():
+    import threading
+
+    @policy
+    def locking(call):
+        return Verdict.rewrite(Pay(1, threading.Lock()))
+
+    denied = refused(gate_of(locking))
+    assert denied.reason == "undecided"
+    assert "cannot be copied" in str(denied)
+
+
+def test_what_a_policy_keeps_or_changes_is_not_what_is_handled():
+    kept = []
+
+    @policy(name="keeper")
+    def keeper(call):
+        kept.append(call.message)
+        call.message.notes.append("from the policy")
+        with pytest.raises(TypeError):
+            call.arguments["amount"] = 1
+        return Verdict.allow()
+
+    @policy(name="rewriter")
+    def rewriter(call):
+        assert call.message.notes == ["sent"], "the other policy's copy is its own"
+        made = Pay(41, ["rewritten"])
+        kept.append(made)
+        return Verdict.rewrite(made)
+
+    sent = Pay(40, ["sent"])
+    admission = admit(gate_of(keeper, rewriter), sent)
+    for one in [*kept, sent]:
+        one.notes.append("later")
+    assert admission.message == Pay(41, ["rewritten"])
+    admission = admit(gate_of(keeper), Pay(40, ["sent"]))
+    kept[-1].notes.append("later")
+    assert admission.message == Pay(40, ["sent"])
+
+
+# -- which calls it is asked about -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_sees_the_call():
+    seen = []
+
+    @policy(operations=["payments.*"])
+    def looking(call):
+        seen.append(call)
+        return Verdict.allow()
+
+    gate = gate_of(looking)
+    context = gate._authority.mint("ada", ["**"], tenant="acme")
+    admit(gate, Pay(7), context, risk="L2")
+    (call,) = seen
+    assert type(call) is PolicyCall
+    assert (call.operation, call.path, call.message_type, call.risk) == ("payments.send", "/user/bank", "Pay", "L2")
+    assert (call.message, dict(call.arguments)) == (Pay(7), {"amount": 7, "notes": []})
+    assert call.security is context
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        call.risk = "L0"
+
+
+def test_a_policy_is_asked_about_its_operations_and_open_handlers_are_none():
+    @policy(operations=["payments.*"])
+    def closed(call):
+        return Verdict.refuse("no payments")
+
+    gate = gate_of(closed)
+    assert admit(gate, operation="fs.read").static is True
+    assert admit(gate, operation=None).static is True
+    assert admit(gate, operation="payments.a.b").static is True
+    with pytest.raises(Denied):
+        admit(gate)
+    assert gate.is_static(gate._authority.everything, "fs.read") is True
+    assert gate.is_static(gate._authority.everything, "payments.send") is False
+
+
+def test_an_object_with_a_name_and_decide_is_a_policy():
+    class Office:
+        name = "office"
+        operations = ("payments.**",)
+
+        def decide(self, call):
+            return Verdict.refuse("closed")
+
+    assert isinstance(Office(), Policy)
+    assert "the policy 'office' refuses it: closed" in str(refused(gate_of(Office())))
+
+
+def test_a_policy_is_read_once():
+    class Office:
+        name = "office"
+        operations = ["payments.**"]  # noqa: RUF012
+
+        def decide(self, call):
+            return Verdict.refuse("closed")
+
+    office = Office()
+    gate = gate_of(office)
+    office.operations = ["nothing"]
+    Office.operations.clear()
+    office.decide = lambda call: Verdict.allow()
+    assert "closed" in str(refused(gate))
+
+
+class Nameless:
+    def decide(self, call):
+        return Verdict.allow()
+
+
+class Undecided:
+    name = "undecided"
+    decide = "yes"
+
+
+class Named:
+    operations = ("**",)
+
+    def __init__(self, name="named", operations=("**",)):
+        self.name = name
+        self.operations = operations
+
+    def decide(self, call):
+        return Verdict.allow()
+
+
+class Raising:
+    @property
+    def name(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        "allow",
+        lambda call: Verdict.allow(),
+        Nameless(),
+        Nameless,
+        Named,
+        Undecided(),
+        Raising(),
+        Named(""),
+        Named(3),
+        Named("x" * 256),
+        Named(operations="payments.*"),
+        Named(operations=[]),
+        Named(operations=["payments..send"]),
+        Named(operations=["**.x"]),
+        Named(operations=[3]),
+        Named(operations=None),
+    ],
+)
+def test_what_is_no_policy_is_refused_when_the_gate_is_made(odd):
+    with pytest.raises(DefinitionError):
+        checked(odd)
+    with pytest.raises(DefinitionError):
+        gate_of(odd)
+
+
+@pytest.mark.parametrize("policies", ["policy", b"policy", 3, None, willing])
+def test_policies_are_a_list(policies):
+    with pytest.raises(DefinitionError):
+        Gate(Authority(), policies=policies)
+
+
+def test_two_policies_of_one_name_are_refused():
+    with pytest.raises(DefinitionError, match="two policies are named 'named'"):
+        gate_of(Named(), Named())
+
+
+@pytest.mark.parametrize("timeout", [0, -1, True, "5", None, float("nan"), float("inf")])
+def test_a_time_out_is_a_number_of_seconds_above_zero(timeout):
+    with pytest.raises(DefinitionError, match="policy_timeout"):
+        PolicyEngine([], timeout)
+
+
+@pytest.mark.parametrize("options", [{"operations": "payments"}, {"operations": []}, {"operations": ["a..b"]}, {"name": ""}, {"name": 3}])
+def test_the_decorator_checks_its_options(options):
+    with pytest.raises(DefinitionError):
+        policy(**options)(lambda call: Verdict.allow())
+    with pytest.raises(DefinitionError, match="marks a function"):
+        policy(object())
+
+
+def test_a_decorated_function_stays_one():
+    assert willing(None) is Verdict.allow()
+    assert copy.copy(willing) is willing
+    assert pickle.loads(pickle.dumps(willing)) is willing
+
+
+# -- asynchronous ones -------------------------------------------------------------------------------------------------------------------------------------
+
+
+@policy
+async def patient(call):
+    await trio.lowlevel.checkpoint()
+    return Verdict.allow()
+
+
+@policy
+async def hanging(call):
+    await trio.sleep_forever()
+
+
+async def test_an_asynchronous_policy_is_waited_for():
+    gate = gate_of(willing, patient, doubling)
+    assert gate.awaits("payments.send") is True
+    assert (await admit_async(gate)).message == Pay(80)
+    assert gate.statistics() == GateStatistics(allowed=1, refused=0)
+
+
+def test_the_synchronous_door_refuses_what_an_asynchronous_policy_is_asked_about():
+    denied = refused(gate_of(patient))
+    assert denied.reason == "undecided"
+    assert "admit_async" in str(denied)
+
+
+def test_only_operations_that_an_asynchronous_policy_is_asked_about_are_awaited():
+    class Remote:
+        name = "remote"
+        operations = ("payments.**",)
+
+        async def decide(self, call):
+            return Verdict.allow()
+
+    gate = gate_of(willing, Remote())
+    assert gate.awaits("payments.send") is True
+    assert gate.awaits("fs.read") is False
+    assert gate.awaits(None) is False
+    assert gate_of(willing).awaits("payments.send") is False
+
+
+@pytest.mark.parametrize("wrap", [functools.partial, lambda function: function], ids=["partial", "plain"])
+async def test_every_spelling_of_an_asynchronous_decision_is_awaited(wrap):
+    async def decide(call):
+        await trio.lowlevel.checkpoint()
+        return Verdict.allow()
+
+    class Callable:
+        async def __call__(self, call):
+            await trio.lowlevel.checkpoint()
+            return Verdict.refuse("called")
+
+    one = Named("one")
+    one.decide = wrap(decide)
+    gate = gate_of(one)
+    assert gate.awaits("payments.send")
+    assert await admit_async(gate)
+    two = Named("two")
+    two.decide = Callable()
+    with pytest.raises(Denied, match="called"):
+        await admit_async(gate_of(two))
+
+
+async def test_a_policy_that_hangs_refuses_after_its_time(autojump_clock):
+    began = trio.current_time()
+    gate = gate_of(hanging, policy_timeout=3)
+    with pytest.raises(Denied, match="'hanging' did not answer within 3 s") as caught:
+        await admit_async(gate)
+    assert caught.value.reason == "policy"
+    assert trio.current_time() - began == 3
+
+
+async def test_each_policy_has_its_own_time(autojump_clock):
+    def slow(name):
+        async def decide(call):
+            await trio.sleep(2)
+            return Verdict.allow()
+
+        made = Named(name)
+        made.decide = decide
+        return made
+
+    assert await admit_async(gate_of(slow("a"), slow("b"), policy_timeout=3))
+
+
+async def test_a_policy_that_swallows_its_time_out_and_allows_is_late(autojump_clock):
+    @policy
+    async def stubborn(call):
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            pass
+        return Verdict.allow()
+
+    gate = gate_of(stubborn, policy_timeout=1)
+    with pytest.raises(Denied, match="did not answer"):
+        await admit_async(gate)
+    assert gate.allowed == 0
+
+
+async def test_a_policy_that_keeps_the_thread_busy_is_late():
+    @policy
+    async def busy(call):
+        time.sleep(0.05)  # noqa: ASYNC251 - that is the fault
+        return Verdict.allow()
+
+    with pytest.raises(Denied, match="did not answer"):
+        await admit_async(gate_of(busy, policy_timeout=0.01))
+
+
+async def test_a_policy_that_swallows_the_asker_s_cancellation_admits_nothing():
+    @policy
+    async def stubborn(call):
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            pass
+        return Verdict.allow()
+
+    gate = gate_of(stubborn)
+    passed = False
+    with trio.move_on_after(0.01) as scope:
+        await admit_async(gate)
+        passed = True
+    assert scope.cancelled_caught
+    assert not passed
+    assert gate.statistics() == GateStatistics(allowed=0, refused=0)
+
+
+async def test_a_cancellation_goes_through_and_nothing_is_charged_or_counted():
+    gate = gate_of(hanging)
+    context = gate._authority.mint("ada", ["**", limit(calls=1)])
+    with trio.move_on_after(0.01) as scope:
+        await admit_async(gate, context=context)
+    assert scope.cancelled_caught
+    assert gate.statistics() == GateStatistics(allowed=0, refused=0)
+    assert gate.ledger.balance(context.accounts[0]).spent.calls == 0
+
+
+@pytest.mark.parametrize("answer", [None, True, {}, "allow", object(), Verdict])
+async def test_what_is_no_verdict_refuses_when_awaited_too(answer):
+    @policy
+    async def odd(call):
+        await trio.lowlevel.checkpoint()
+        return answer
+
+    with pytest.raises(Denied, match="answered with an object of type"):
+        await admit_async(gate_of(odd))
+
+
+async def test_an_exception_of_an_asynchronous_policy_refuses():
+    @policy
+    async def failing(call):
+        await trio.lowlevel.checkpoint()
+        raise ZeroDivisionError
+
+    with pytest.raises(Denied, match="failed with ZeroDivisionError") as caught:
+        await admit_async(gate_of(failing))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+async def test_a_context_that_is_revoked_while_a_policy_thinks_is_refused():
+    authority = Authority()
+    context = authority.mint("ada", ["**"])
+
+    @policy
+    async def thinking(call):
+        await trio.lowlevel.checkpoint()
+        authority.revoke(context)
+        return Verdict.allow()
+
+    with pytest.raises(Revoked):
+        await admit_async(gate_of(thinking, authority=authority), context=context)
+
+
+async def test_a_message_that_its_sender_changes_while_a_policy_thinks_is_handled_as_it_was():
+    sent = Pay(1, ["sent"])
+
+    @policy
+    async def thinking(call):
+        await trio.lowlevel.checkpoint()
+        sent.notes.append("changed")
+        return Verdict.allow()
+
+    assert (await admit_async(gate_of(thinking), sent)).message == Pay(1, ["sent"])

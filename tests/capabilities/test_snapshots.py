@@ -1,0 +1,243 @@
+"""The gate's own copy of a message: equal to the original, and nothing in it that anybody else can change."""
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import threading
+import uuid
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import retinue as rt
+from retinue.capabilities.snapshots import MAX_DEPTH, CannotCopy, arguments_of, own_copy
+from retinue.security import DefinitionError
+
+
+@rt.message
+class Carry(rt.Message):
+    what: object
+    more: object = None
+
+
+class Colour(enum.Enum):
+    RED = ["a mutable value that is the member's own"]  # noqa: RUF012
+
+
+@attrs.frozen
+class Frozen:
+    inner: object
+
+
+@attrs.define
+class Open:
+    inner: object
+
+
+@dataclasses.dataclass
+class OpenData:
+    inner: object
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenData:
+    inner: object
+
+
+class Plain:
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __eq__(self, other):
+        return type(other) is Plain and self.inner == other.inner
+
+    __hash__ = None
+
+
+atoms = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(max_size=5),
+    st.binary(max_size=5),
+    st.decimals(allow_nan=False),
+)
+hashables = st.one_of(st.booleans(), st.integers(), st.text(max_size=3), st.tuples(st.integers(), st.text(max_size=2)))
+values = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(hashables, inner, max_size=3),
+        st.sets(hashables, max_size=3),
+        st.frozensets(hashables, max_size=3),
+        st.binary(max_size=3).map(bytearray),
+        *(inner.map(kind) for kind in (Frozen, Open, OpenData, FrozenData, Plain, Carry)),
+    ),
+    max_leaves=12,
+)
+
+
+def mutables(value, found=None):
+    """Every object in there that can be changed, by identity."""
+    found = {} if found is None else found
+    if isinstance(value, (list, set, bytearray)) or type(value) in (Open, OpenData, Plain, dict):
+        found[id(value)] = value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        inner = list(value)
+    elif isinstance(value, dict):
+        inner = [*value.keys(), *value.values()]
+    elif type(value) in (Frozen, Open, OpenData, FrozenData, Plain):
+        inner = [value.inner]
+    elif isinstance(value, Carry):
+        inner = [value.what, value.more]
+    else:
+        inner = []
+    for one in inner:
+        mutables(one, found)
+    return found
+
+
+@given(values)
+def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed(value):
+    message = Carry(value)
+    copied = own_copy(message)
+    assert copied == message
+    assert type(copied) is Carry
+    assert mutables(copied).keys().isdisjoint(mutables(message))
+    assert (copied is message) is (not mutables(message))
+
+
+@given(values)
+def test_a_copy_of_a_copy_that_holds_nothing_mutable_is_itself(value):
+    message = Carry(value)
+    once = own_copy(message)
+    assert own_copy(once) == once
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "text",
+        1.5,
+        decimal.Decimal("1.5"),
+        uuid.uuid4(),
+        dt.datetime.now(dt.UTC),
+        (1, ("a", frozenset({"b"}))),
+        Frozen(Frozen(3)),
+        FrozenData("x"),
+        Colour.RED,
+        int,
+        Carry("inner"),
+        len,
+    ],
+    ids=repr,
+)
+def test_what_is_immutable_through_and_through_is_taken_as_it_is(value):
+    message = Carry(value)
+    assert own_copy(message) is message
+
+
+def test_an_annotation_is_not_believed():
+    @rt.message
+    class Lying(rt.Message):
+        name: str
+
+    message = Lying(["really", "a", "list"])
+    copied = own_copy(message)
+    message.name.append("more")
+    assert copied.name == ["really", "a", "list"]
+
+
+def test_a_class_that_promises_to_be_immutable_is_believed():
+    class Promise:
+        __immutable__ = True
+
+    message = Carry(Promise())
+    assert own_copy(message) is message
+
+
+def test_what_is_shared_in_the_message_is_shared_in_the_copy():
+    shared = [1]
+    copied = own_copy(Carry(shared, (shared, [shared])))
+    assert copied.what is copied.more[0] is copied.more[1][0]
+    assert copied.what is not shared
+
+
+def test_many_references_to_one_list_are_no_bomb():
+    value: list = []
+    for _ in range(40):
+        value = [value, value]
+    assert own_copy(Carry(value)).what is not value
+
+
+def looped():
+    value: list = []
+    value.append(value)
+    return value
+
+
+def deep(depth):
+    value: object = "bottom"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+class StaysItself:
+    def __deepcopy__(self, memo):
+        return self
+
+
+class TurnsIntoAnother:
+    def __deepcopy__(self, memo):
+        return "another"
+
+
+class Raises:
+    def __deepcopy__(self, memo):
+        raise RuntimeError("no")
+
+
+class WithMore:
+    pass
+
+
+@dataclasses.dataclass
+class DataWithMore:
+    inner: object
+
+
+def data_with_more():
+    value = DataWithMore([1])
+    value.extra = [2]
+    return value
+
+
+@pytest.mark.parametrize(
+    "make",
+    [threading.Lock, looped, lambda: deep(MAX_DEPTH + 2), StaysItself, TurnsIntoAnother, Raises, data_with_more, lambda: (i for i in ())],
+)
+def test_what_cannot_be_copied_is_refused(make):
+    with pytest.raises(CannotCopy):
+        own_copy(Carry(make()))
+
+
+def test_as_deep_as_permitted_is_copied():
+    message = Carry(deep(MAX_DEPTH))
+    assert own_copy(message) == message
+
+
+def test_arguments_are_the_fields_by_name():
+    assert arguments_of(Carry(1, [2])) == {"what": 1, "more": [2]}
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", object(), {"a": 1}, Carry])
+def test_what_is_no_message_has_neither_arguments_nor_a_copy(value):
+    for function in (arguments_of, own_copy):
+        with pytest.raises(DefinitionError):
+            function(value)
