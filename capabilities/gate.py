@@ -321,8 +321,9 @@ class Gate:
         return limits is NO_LIMITS or (limits.deadline_ms == NEVER and limits.calls == UNLIMITED and _risk_fits(limits, operation, risk))
 
     def _check(self, case: Case) -> None:
+        if self._authority.is_genuine(case.security):
+            case.subject = case.security.subject  # also of one that was revoked
         self._authority.check(case.security)
-        case.subject = case.security.subject
         if case.grant is not None:
             self._authority.check(case.grant)
 

@@ -236,7 +236,7 @@ def test_a_reload_takes_the_new_file_and_a_bad_one_is_not_survived_by_the_last_g
     policy = policy_from_file(path, name="office")
     first = policy.digest
     assert outcome(policy, authority) == "allow"
-    path.write_text(RULE.replace("allow", "refuse:"), encoding="utf-8")
+    path.write_text(RULE.replace("allow", "refuse"), encoding="utf-8")
     assert outcome(policy, authority) == "allow", "not read again by itself"
     assert policy.reload() is True
     assert outcome(policy, authority).startswith("refuse:")
