@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.system import ActorSystem
     from retinue.actors.runtime.watch import StopReason, Terminated, Watch
+    from retinue.capabilities.net import guarded_client
     from retinue.capabilities.policy import PolicyCall, Verdict, policy
     from retinue.capabilities.policy_file import policy_from_file
     from retinue.capabilities.registry import Capability, CapabilityRegistry
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
     from retinue.mailbox.letters import DeadLetter
     from retinue.mailbox.messages import Message, Request, Stream, message
     from retinue.mailbox.queues import Mailbox
+    from retinue.security.argv import check_argv
+    from retinue.security.audit import AuditLog
+    from retinue.security.audit_chain import AuditEntry
+    from retinue.security.audit_file import AuditFile
+    from retinue.security.beneath import open_beneath
     from retinue.security.constraints import (
         Constraint,
         absent,
@@ -77,8 +83,11 @@ if TYPE_CHECKING:
         Revoked,
         TokenError,
     )
+    from retinue.security.keys import KeyFile, KeyRing
     from retinue.security.limits import Limits
+    from retinue.security.redaction import redact
     from retinue.security.restrictions import Restriction, allow, deny, expires, label, limit, max_risk, needs_approval, unlabelled, where
+    from retinue.security.seal import Sealer, attenuate
     from retinue.security.sources import Source
 
     __version__: str
@@ -92,6 +101,9 @@ __all__ = [
     "AskCycle",
     "AskTimeout",
     "AuditBroken",
+    "AuditEntry",
+    "AuditFile",
+    "AuditLog",
     "AuditUnavailable",
     "AuthorityError",
     "BudgetExceeded",
@@ -108,7 +120,9 @@ __all__ = [
     "Expired",
     "ForgedContext",
     "GuardRefused",
+    "KeyFile",
     "KeyFileError",
+    "KeyRing",
     "Limits",
     "Mailbox",
     "MailboxFull",
@@ -124,6 +138,7 @@ __all__ = [
     "Restriction",
     "RetinueError",
     "Revoked",
+    "Sealer",
     "SecurityContext",
     "Source",
     "StartTimeout",
@@ -148,10 +163,13 @@ __all__ = [
     "any_of",
     "at_least",
     "at_most",
+    "attenuate",
     "between",
+    "check_argv",
     "deny",
     "each",
     "expires",
+    "guarded_client",
     "handler",
     "host",
     "known_from",
@@ -162,8 +180,10 @@ __all__ = [
     "message",
     "needs_approval",
     "one_of",
+    "open_beneath",
     "policy",
     "policy_from_file",
+    "redact",
     "run",
     "unlabelled",
     "where",
@@ -180,6 +200,9 @@ _HOMES = {
     "AskCycle": "retinue.actors.runtime.errors",
     "AskTimeout": "retinue.actors.runtime.errors",
     "AuditBroken": "retinue.security.errors",
+    "AuditEntry": "retinue.security.audit_chain",
+    "AuditFile": "retinue.security.audit_file",
+    "AuditLog": "retinue.security.audit",
     "AuditUnavailable": "retinue.security.errors",
     "AuthorityError": "retinue.security.errors",
     "BudgetExceeded": "retinue.security.errors",
@@ -196,7 +219,9 @@ _HOMES = {
     "Expired": "retinue.security.errors",
     "ForgedContext": "retinue.security.errors",
     "GuardRefused": "retinue.security.errors",
+    "KeyFile": "retinue.security.keys",
     "KeyFileError": "retinue.security.errors",
+    "KeyRing": "retinue.security.keys",
     "Limits": "retinue.security.limits",
     "Mailbox": "retinue.mailbox.queues",
     "MailboxFull": "retinue.mailbox.errors",
@@ -212,6 +237,7 @@ _HOMES = {
     "Restriction": "retinue.security.restrictions",
     "RetinueError": "retinue.security.errors",
     "Revoked": "retinue.security.errors",
+    "Sealer": "retinue.security.seal",
     "SecurityContext": "retinue.security.context",
     "Source": "retinue.security.sources",
     "StartTimeout": "retinue.actors.runtime.errors",
@@ -235,10 +261,13 @@ _HOMES = {
     "any_of": "retinue.security.constraints",
     "at_least": "retinue.security.constraints",
     "at_most": "retinue.security.constraints",
+    "attenuate": "retinue.security.seal",
     "between": "retinue.security.constraints",
+    "check_argv": "retinue.security.argv",
     "deny": "retinue.security.restrictions",
     "each": "retinue.security.constraints",
     "expires": "retinue.security.restrictions",
+    "guarded_client": "retinue.capabilities.net",
     "handler": "retinue.actors.runtime.actor",
     "host": "retinue.security.constraints",
     "known_from": "retinue.security.constraints",
@@ -249,8 +278,10 @@ _HOMES = {
     "message": "retinue.mailbox.messages",
     "needs_approval": "retinue.security.restrictions",
     "one_of": "retinue.security.constraints",
+    "open_beneath": "retinue.security.beneath",
     "policy": "retinue.capabilities.policy",
     "policy_from_file": "retinue.capabilities.policy_file",
+    "redact": "retinue.security.redaction",
     "run": "retinue.actors.runtime.running",
     "unlabelled": "retinue.security.restrictions",
     "where": "retinue.security.restrictions",
