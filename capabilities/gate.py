@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+from weakref import ref
 
 import attrs
 
@@ -18,6 +19,7 @@ from retinue.capabilities.budgets import Ledger
 from retinue.capabilities.cases import Case, Undecidable, reason_of
 from retinue.capabilities.engine import DEFAULT_TIMEOUT, PolicyEngine
 from retinue.capabilities.policy import CheckedPolicy
+from retinue.capabilities.policy_file import PolicyFile
 from retinue.capabilities.registry import CapabilityRegistry
 from retinue.security.authority import Authority
 from retinue.security.canonical import canonical
@@ -65,16 +67,14 @@ class Admission:
         static: Whether the next message under the same context to the same handler would be admitted without looking at anything; such a verdict may be kept
             until the gate's `epoch` changes.
         record: The number of the audit record of this admission, or None where there is none. `Gate.note_outcome` takes it.
-        timeout: The seconds that the capability gives its handler, or None.
     """
 
-    __slots__ = ("message", "record", "static", "timeout")
+    __slots__ = ("message", "record", "static")
 
-    def __init__(self, message: Any, static: bool, record: int | None = None, timeout: float | None = None) -> None:
+    def __init__(self, message: Any, static: bool, record: int | None = None) -> None:
         self.message = message
         self.static = static
         self.record = record
-        self.timeout = timeout
 
 
 @final
@@ -130,7 +130,8 @@ class Gate:
         self._authority = authority
         self._audit = audit
         self._capabilities = capabilities
-        self._engine = PolicyEngine(policies, policy_timeout)
+        given = tuple(policies) if isinstance(policies, Iterable) and not isinstance(policies, str | bytes) else policies
+        self._engine = PolicyEngine(given, policy_timeout)
         self._plain = capabilities is None and not self._engine.policies
         self._changes = 0
         self._lock = threading.Lock()
@@ -139,7 +140,12 @@ class Gate:
         self.on_change: Callable[[], None] | None = None
         self.allowed = 0
         self.refused = 0
+        guard = _guard_of(authority)
+        for policy in given:
+            if type(policy) is PolicyFile:
+                policy.guard = guard
         if capabilities is not None:
+            capabilities.guard = guard
             capabilities.listen(self.changed)
             authority.risk_of = capabilities.risk_of
 
@@ -311,7 +317,7 @@ class Gate:
                 registry = self._capabilities
                 if registry is not None:
                     capability = registry.resolve(operation)
-                    if capability is None or capability.approval or capability.timeout is not None or registry.is_scoped(operation):
+                    if capability is None or capability.approval or registry.is_scoped(operation):
                         return False
                     risk = capability.risk
                     level = _LEVELS[risk]
@@ -361,9 +367,8 @@ class Gate:
             case.asks.append("its capability says approval=True")
         record = self._charge_and_record(case, counted=case.operation is not None and permissions.limits.calls != UNLIMITED)
         self.allowed += 1
-        timeout = None if case.capability is None else case.capability.timeout
         static = not policies and self._is_static(permissions, case.operation, case.risk, case.approval)
-        return Admission(case.message, static, record, timeout)
+        return Admission(case.message, static, record)
 
     def _pass_layers(self, case: Case, permissions: PermissionSet) -> None:
         operation = case.operation
@@ -477,6 +482,18 @@ class Gate:
         except AuditUnavailable:
             self._owed.append({"kind": kind, **fields})
             self.changed()
+
+
+def _guard_of(authority: Authority) -> Callable[[], None]:
+    """What is called before a registry or a policy file changes: whatever guards the authority. Keeps nothing alive: a registry may outlive its system."""
+    weak = ref(authority)
+
+    def guard() -> None:
+        alive = weak()
+        if alive is not None and alive.guard is not None:
+            alive.guard()
+
+    return guard
 
 
 def _risk_fits(limits: Limits, operation: str | None, risk: str | None) -> bool:

@@ -8,7 +8,6 @@ scope, and the nearest one counts: agent before session before runtime before de
 from __future__ import annotations
 
 import hashlib
-import math
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -73,14 +72,6 @@ def _description(value: object) -> str:
     return str.__str__(value)
 
 
-def _timeout(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise DefinitionError("Capability(timeout=…) is a number of seconds above zero, or None.")
-    return float(value)
-
-
 @final
 @attrs.frozen
 class Capability:
@@ -93,7 +84,6 @@ class Capability:
         effects: What it does, any of "read", "write", "network", "execute"; default nothing. For people and policies.
         approval: Whether each call needs a person's consent; default False.
         description: For people and models, at most 2,000 characters.
-        timeout: Seconds that a handler of it may take, or None (default) for as long as its asker waits.
 
     Raises:
         PatternError: The operation is malformed.
@@ -105,7 +95,6 @@ class Capability:
     effects: frozenset[Effect] = attrs.field(default=frozenset(), converter=_effects)
     approval: bool = attrs.field(default=False, converter=_flag)
     description: str = attrs.field(default="", converter=_description)
-    timeout: float | None = attrs.field(default=None, converter=_timeout)
 
     def to_data(self) -> dict[str, object]:
         """The capability as plain data."""
@@ -115,7 +104,6 @@ class Capability:
             "effects": sorted(self.effects),
             "approval": self.approval,
             "description": self.description,
-            "timeout": self.timeout,
         }
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import retinue as rt
 from retinue.capabilities import Gate
+from retinue.capabilities.policy_file import policy_from_file
 from retinue.capabilities.registry import Capability, CapabilityRegistry
 from retinue.security import Authority, Denied, PatternError
 from retinue.security.audit import AuditLog
@@ -31,10 +32,9 @@ def admit(gate: Gate, context=None, operation="fs.read", **more):
 
 def test_a_capability_says_what_is_known_and_takes_the_worst_for_what_is_not():
     plain = Capability("fs.read")
-    assert (plain.risk, plain.effects, plain.approval, plain.description, plain.timeout) == ("L3", frozenset(), False, "", None)
-    full = Capability("fs.read", "L0", {"read"}, approval=True, description="Reads a file.", timeout=5)
+    assert (plain.risk, plain.effects, plain.approval, plain.description) == ("L3", frozenset(), False, "")
+    full = Capability("fs.read", "L0", {"read"}, approval=True, description="Reads a file.")
     assert full.effects == frozenset({"read"})
-    assert full.timeout == 5.0
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         full.risk = "L0"
     assert full.to_data() == {
@@ -43,7 +43,6 @@ def test_a_capability_says_what_is_known_and_takes_the_worst_for_what_is_not():
         "effects": ["read"],
         "approval": True,
         "description": "Reads a file.",
-        "timeout": 5.0,
     }
 
 
@@ -64,12 +63,6 @@ def test_a_capability_says_what_is_known_and_takes_the_worst_for_what_is_not():
         {"approval": None},
         {"description": None},
         {"description": "x" * 2_001},
-        {"timeout": 0},
-        {"timeout": -1},
-        {"timeout": True},
-        {"timeout": "5"},
-        {"timeout": float("nan")},
-        {"timeout": float("inf")},
     ],
 )
 def test_a_capability_is_checked(options):
@@ -218,7 +211,6 @@ declarations = st.tuples(
         st.sets(st.sampled_from(["read", "write", "network", "execute"])),
         approval=st.booleans(),
         description=st.sampled_from(["", "x"]),
-        timeout=st.sampled_from([None, 1.0, 2.0]),
     ),
     st.sampled_from([("default", None), ("runtime", None), ("session", "a"), ("session", "b"), ("agent", "a")]),
     st.sampled_from(["", "disk"]),
@@ -292,12 +284,6 @@ def test_a_capability_may_need_consent(registry, gate):
         admit(gate, operation="fs.write")
 
 
-def test_a_capability_may_give_its_handler_a_time(registry, gate):
-    registry.declare(Capability("fs.write", "L0", timeout=2.5))
-    admission = admit(gate, operation="fs.write")
-    assert (admission.timeout, admission.static) == (2.5, False)
-
-
 def test_who_asks_counts_in_the_nearer_scopes(registry, gate):
     registry.declare(Capability("fs.write", "L0"), scope="session", owner="s1")
     registry.declare(Capability("fs.delete", "L0"), scope="agent", owner="ada")
@@ -351,6 +337,25 @@ def test_a_registry_that_fails_refuses(gate, monkeypatch):
 def test_the_gate_takes_a_registry_and_nothing_else(odd):
     with pytest.raises(DefinitionError, match="CapabilityRegistry"):
         Gate(Authority(), capabilities=odd)
+
+
+def test_a_registry_and_a_policy_file_are_guarded_as_the_authority_of_the_gate_is(tmp_path):
+    registry, file = CapabilityRegistry(), policy_from_file(tmp_path / "none.toml")
+    authority = Authority()
+    gate = Gate(authority, capabilities=registry, policies=(one for one in [file]))
+    registry.declare(Capability("fs.read"))
+    file.reload()
+
+    def guard():
+        raise Denied("inside a handler")
+
+    authority.guard = guard
+    for attempt in (lambda: registry.declare(Capability("fs.write")), lambda: registry.withdraw("fs.read"), file.reload):
+        with pytest.raises(Denied, match="inside a handler"):
+            attempt()
+    del gate, authority
+    gc.collect()
+    registry.declare(Capability("fs.write"))
 
 
 def test_changes_are_guarded_and_what_fails_can_still_be_taken_away(registry):
