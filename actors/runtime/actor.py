@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.actors.runtime.handlers import HandlerInfo, collect_handlers, handler, handler_options
 from retinue.security.errors import DefinitionError, RetinueError
+from retinue.security.operations import check_operation
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
@@ -37,6 +38,9 @@ class Actor:
     blocking: ClassVar[bool] = False
     """Whether the actor runs in a thread of its own."""
 
+    internal_operations: ClassVar[tuple[str, ...]] = ()
+    """Operations that the actor may do under its own authority, `self.ctx.own_authority(operation)`; others may not be in it. Default: none."""
+
     __handlers__: ClassVar[dict[type[Message], HandlerInfo] | None] = {}
     __names__: ClassVar[dict[str, Any] | None] = None
 
@@ -50,6 +54,7 @@ class Actor:
             return  # made again by a decorator (attrs with slots) from the class that was checked already
         _check_constructor(cls)
         _check_hooks(cls)
+        _check_manifest(cls)
         # Names of the defining function, so that text annotations (deferred evaluation) find messages that are local to it. A class body's own frame
         # is left out: what an actor takes is no secret of its body.
         frame = sys._getframe(1)
@@ -129,6 +134,16 @@ def _check_constructor(cls: type[Actor]) -> None:
         raise DefinitionError(
             f"{cls.__qualname__}.__init__ takes {', '.join(taken)}, which spawn keeps for itself ({', '.join(SPAWN_KEYWORDS)}); give the parameter another name"
         )
+
+
+def _check_manifest(cls: type[Actor]) -> None:
+    manifest = cls.internal_operations
+    if type(manifest) is not tuple:
+        raise DefinitionError(
+            f"{cls.__qualname__}.internal_operations is a tuple of operations, such as ('memory.write',), not {manifest!r}"
+        )
+    for operation in manifest:
+        check_operation(operation)
 
 
 def _check_hooks(cls: type[Actor]) -> None:

@@ -17,7 +17,7 @@ from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, RoomSlot, TakenSlot, deadline_of
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
-from retinue.actors.runtime.derivation import sending
+from retinue.actors.runtime.derivation import answered, sending
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import close_left_open, enclose, resume
 from retinue.mailbox.envelope import Postmark
@@ -255,6 +255,8 @@ async def finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: Any
         del error, left
     cell.handled += 1
     cell.settle()
+    if kernel.labelled:
+        answered(delivery)
     if delivery.slot is not None:
         return await wait_for_answer(delivery, delivery.slot.real)
     delivery.message = delivery.source = None

@@ -72,11 +72,12 @@ class AuditBook:
                 "mint", allowed=True, reason="token" if event == "adopt" else "", security=context, detail=context.permissions.text
             )
 
-    def amplified(self, context: SecurityContext, operation: str, path: str) -> None:
-        """Records that an actor takes its own authority. Raises AuditUnavailable: then it must not."""
+    def amplified(self, own: SecurityContext, operation: str, path: str, asker: SecurityContext) -> None:
+        """Records that an actor takes its own authority while it works for another. Raises AuditUnavailable: then it must not."""
         if self.log is not None:
-            detail = f"labels: {', '.join(sorted(context.labels))}" if context.labels else ""
-            self.log.record("amplification", allowed=True, operation=operation, security=context, path=path, detail=detail)
+            labels = f", with the labels {', '.join(sorted(own.labels))}" if own.labels else ""
+            detail = f"for {asker.subject!r} (context {asker.id}){labels}"
+            self.log.record("amplification", allowed=True, operation=operation, security=own, path=path, detail=detail)
 
     def started(self, name: str, root: SecurityContext) -> None:
         """Records that the system runs from now on."""

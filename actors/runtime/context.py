@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
-from retinue.actors.runtime import lifecycle
+from retinue.actors.runtime import derivation, lifecycle
 from retinue.actors.runtime.asking import prepare
 from retinue.actors.runtime.asks import QUEUED, ROOM, RUNNING, AskSlot, TakenSlot, deadline_of
 from retinue.actors.runtime.cell import Cell
@@ -119,6 +119,37 @@ class ActorContext:
     def security(self) -> SecurityContext:
         """The effective context: what the current message was sent under, narrowed by this actor's grant. What the handler sends carries it."""
         return self._turn().security
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """What the current turn has touched: `taint` adds labels, and so does each answer that it gets from a turn that has some."""
+        return self._turn().security.labels
+
+    def taint(self, *labels: str) -> None:
+        """Adds labels to the current turn: what it sends, spawns and starts from now on carries them, and its answer gives them to whoever asked.
+
+        Args:
+            labels: Names such as "web" or "mail", for where data came from, or what it must be kept from.
+
+        Raises:
+            ConstraintError: A label is malformed.
+        """
+        derivation.taint(self._cell.kernel, self._turn(), labels)
+
+    def own_authority(self, operation: str) -> SecurityContext:
+        """This actor's own authority for one operation, to be given as `context=` to what it sends in this turn: its grant and nothing of the asker's.
+
+        The class names the operations that it may do so for: `internal_operations = ("memory.write",)`. For what an actor does in its own name, with arguments
+        from its own state: a store that writes its file, whoever asked it to remember something. Each use is recorded in the audit.
+
+        Args:
+            operation: One of `internal_operations`.
+
+        Raises:
+            Denied: It is none of them, the actor's grant does not permit it, or the authority of the message has ended.
+            AuditUnavailable: It could not be recorded.
+        """
+        return derivation.own_authority(self._cell.kernel, self._turn(), operation)
 
     @property
     def deadline(self) -> float | None:

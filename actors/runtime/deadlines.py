@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import trio
+from trio.lowlevel import enable_ki_protection
 
 __all__ = ["Deadlines", "Entry"]
 
@@ -50,8 +51,9 @@ class Deadlines:
                 heapq.heapify(self._heap)
                 self._stale = 0
 
+    @enable_ki_protection
     async def run(self) -> None:
-        """The one task that waits for the next deadline."""
+        """The one task that waits for the next deadline. A Ctrl-C is never meant for it: it would end the system without an orderly stop."""
         while True:
             with trio.CancelScope() as scope:
                 scope.deadline = self._heap[0][0] if self._heap else math.inf

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from retinue.actors.runtime.current import Delivery, current
+from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.errors import AskCancelled, SystemClosed
 from retinue.actors.runtime.outcomes import without_cancelled
 from retinue.security.errors import DefinitionError
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.asks import AskSlot
 
 __all__ = ["Deferred"]
+
+_NO_LABELS: frozenset[str] = frozenset()
 
 
 class Deferred:
@@ -45,9 +49,16 @@ class Deferred:
 
     def _in_loop(self, settle: Callable[[Any], bool], outcome: object) -> bool:
         kernel = self._slot.kernel
+        turn = current()
+        labels = turn.security.labels if kernel.labelled and turn.__class__ is Delivery else _NO_LABELS
         if get_ident() == kernel.thread:
-            return settle(outcome)
+            return self._settle(settle, outcome, labels)
         try:
-            return kernel.portal.call(settle, outcome)  # type: ignore[no-any-return]
+            return kernel.portal.call(self._settle, settle, outcome, labels)  # type: ignore[no-any-return]
         except SystemClosed:
             return False  # the asker was told so
+
+    def _settle(self, settle: Callable[[Any], bool], outcome: object, labels: frozenset[str]) -> bool:
+        if self._slot.kernel.labelled:
+            answered(self._slot.delivery, labels)  # of whoever answers, and of the turn that deferred
+        return settle(outcome)

@@ -65,6 +65,8 @@ class Door:
         handler = delivery.handler
         context = delivery.context
         delivery.security = security = derivation.effective(context, cell.grant)
+        if security.labels:
+            self._kernel.labelled = True
         self.forget(cell)
         if cell.context is None:
             cell.context = self._kernel.template.copy()

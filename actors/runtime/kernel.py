@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import weakref
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,8 @@ class Kernel(Scheduler):
         root: The context that this task acts under.
         door: What asks the gate.
         book: What is recorded in.
+        labelled: Whether any authority in the system has a label, so that answers are looked at for labels.
+        owned: The contexts that turns took as their actors' own authority.
         sent: Messages sent so far.
         asks: Messages sent so far that went without the queue, handled in their askers' own tasks; not among `sent`. One in 64 breathes.
         breaths: What else never suspends by itself (spawns, refused asks); one in 64 breathes.
@@ -95,6 +98,8 @@ class Kernel(Scheduler):
         self.authority = authority
         self.gate = gate
         self.book = book
+        self.labelled = bool(authority.root.labels)
+        self.owned: weakref.WeakKeyDictionary[SecurityContext, Delivery] = weakref.WeakKeyDictionary()
         self.door = Door(self, gate, policies=policies, registry=registry)
         self.root: SecurityContext = authority.root
         self.strict = strict
@@ -391,7 +396,7 @@ class Kernel(Scheduler):
         if not self.breaths & 63:
             await self.breathe(trio.lowlevel.checkpoint)  # a loop of spawns must be one that can be cancelled
         turn = current()
-        security = derivation.child_grant(self, turn, grant)
+        security = derivation.child_grant(self, turn, parent, grant)
         spec = self.spec(cls, supervision, mailbox)
         cell = self.make_cell(parent, spec, name, security, (arguments, keywords) if arguments or keywords else None)
         if not spec.hooked:

@@ -11,6 +11,7 @@ import trio
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import ABANDONED, TakenSlot
 from retinue.actors.runtime.cell import DEAD
+from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout, Reject
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.stepping import call, drive, enter, odd_exit
@@ -35,6 +36,8 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
     slot = delivery.slot
     if slot is None:
         return
+    if kernel.labelled:
+        answered(delivery)
     if kernel.loopback is not None and delivery.handler.kind != GENERATOR:  # a stream's items were encoded one by one
         try:
             value = kernel.loopback.reply(delivery, value)
@@ -126,6 +129,8 @@ def _settle(kernel: Kernel, cell: Cell, delivery: Delivery, answer: BaseExceptio
     if not delivery.asked:
         kernel.record(reason, delivery, answer)
         return
+    if kernel.labelled:
+        answered(delivery)
     _count(kernel, cell)
     kernel.event(cell, "handled", f"{type(delivery.message).__qualname__}: {type(answer).__name__}")
     slot = delivery.slot
@@ -157,6 +162,8 @@ def late_value(delivery: Delivery, value: Any) -> BaseException:
     """The handler outlived its cancellation and returned after the deadline: its answer is late, which is no failure, and the asker gets this error."""
     cell = delivery.cell
     cell.handled += 1
+    if cell.kernel.labelled:
+        answered(delivery)
     if delivery.slot is None:
         cell.kernel.late_reply(delivery, value, None)
     return AskTimeout(

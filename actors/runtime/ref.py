@@ -25,6 +25,7 @@ from retinue.actors.runtime.asks import AskSlot, DetachedSlot
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current
 from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.handlers import DEF, GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import enter, enter_async, run_context
@@ -194,6 +195,8 @@ class Ref(Generic[A_co]):
             cell.state = IDLE
         else:
             cell.settle()
+        if delivery.security is not sending and kernel.labelled:
+            answered(delivery)
         if delivery.slot is not None:
             return await wait_for_answer(delivery, delivery.slot.real)
         delivery.message = delivery.source = None  # the cell's context holds the turn until the next one: not what came with it, too

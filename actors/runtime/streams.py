@@ -17,6 +17,7 @@ import trio
 from retinue.actors.runtime.asks import ABANDONED, DONE, RUNNING, AskSlot
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
+from retinue.actors.runtime.derivation import received
 from retinue.actors.runtime.errors import StreamClosed
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.stepping import call, drive
@@ -196,15 +197,24 @@ class StreamReader(Generic[E]):
             )
         turn = current()
         asker = slot.delivery.asker
+        try:
+            return await self._next(slot, turn, asker)  # type: ignore[no-any-return]
+        finally:
+            if slot.kernel.labelled:
+                for reader in {asker, turn}:
+                    if reader.__class__ is Delivery:
+                        received(reader, slot.delivery)
+
+    async def _next(self, slot: StreamSlot, turn: Any, asker: Delivery | None) -> Any:
         if asker is None or turn is not asker:
-            return await slot.next()  # type: ignore[no-any-return]
+            return await slot.next()
         from retinue.actors.runtime.asking import note_received
 
         if not slot.items and slot.stage < DONE:
             check_cycle(asker, slot.delivery.cell, trio.lowlevel.current_task(), f"reading on in the stream of {slot.delivery.cell.path}")
         add_wait(asker, slot.delivery)
         try:
-            return await slot.next()  # type: ignore[no-any-return]
+            return await slot.next()
         except StopAsyncIteration:
             raise
         except BaseException as raised:

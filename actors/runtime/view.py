@@ -49,4 +49,4 @@ class SystemView:
 
 
 def _may_send(security: SecurityContext, operation: str | None) -> bool:
-    return operation is None or security.allows(operation) is True
+    return operation is None or security.permissions.may_permit(operation) is True
