@@ -99,6 +99,48 @@ def test_a_url_that_is_not_plainly_of_a_permitted_host_is_refused(url):
     assert str(caught.value).isprintable()
 
 
+ADDRESSES = [
+    "127.0.0.1", "127.0.0.1.", "2130706433", "0x7f000001", "0x7F000001", "0x7f.1", "0x7f.0x0.0x0.0x1", "127.0.0.0x1", "127.1", "127.0.1", "0177.0.0.1", "017700000001",
+    "0", "0.0.0.0", "0x0", "1.2.3.08", "256.256.256.256", "1.2.3.4.5", "a.1", "a.0x1", "a.b.0xff", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]", "::1", "[v1.x]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_is_no_host_in_any_spelling_also_where_every_name_is_permitted(address):
+    for url in (f"https://{address}/", f"https://{address}"):
+        with pytest.raises(GuardRefused):
+            split_url(url)
+        with pytest.raises(GuardRefused):
+            check_url(url, ["**"])
+    with pytest.raises(GuardRefused):
+        check_host(address)
+    assert not host_matches("**", address)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://u:p@good.example/", "has a user or a password"),
+        ("https://[::1]/", "is an IPv6 address"),
+        ("https://127.1/", "may be read as an IP address"),
+        ("https://good.example:0443/", "without leading zeros"),
+        ("https://good.example:65536/", "no number from 1 to 65535"),
+        ("https://good.example?x", "Write a '/' after the host"),
+        ("https://good.example/ x", "has a blank"),
+        ("HTTPS://good.example/", "in lower case"),
+        ("https://bücher.example/", "punycode"),
+        ("https://a_b.example/", "is no host name"),
+        ("https://evil.tld/", "is not permitted; permitted is good.example, *.good.example"),
+        ("http://good.example/", "scheme is 'http', and permitted is https"),
+        ("https://good.example:8443/", "port is 8443, and permitted is 443"),
+    ],
+)
+def test_a_refusal_says_why(url, why):
+    with pytest.raises(GuardRefused) as caught:
+        check_url(url, GOOD)
+    assert why in str(caught.value)
+
+
 def test_the_table_of_evil_urls_is_long_and_its_good_hosts_are_let_through():
     assert len(set(EVIL)) == len(EVIL) > 150
     for url in ["https://good.example/", "https://api.good.example", "https://GOOD.example.:443/x?y#z"]:

@@ -91,6 +91,31 @@ def test_it_is_refused_beneath_a_good_folder_too(folder, path):
     assert not is_within(f"{folder}/{path}", folder)
 
 
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("a//b", "segment 2 is empty"),
+        ("a/b/", "segment 3 is empty"),
+        ("a/../b", "segment 2 is made of nothing but dots"),
+        ("~/x", "begins with '~'"),
+        ("C:/x", "begins with a drive letter"),
+        ("a\\b", "Part segments by '/'"),
+        ("a/%2e%2e/b", "segment 2 is made of nothing but dots"),
+        ("a%2fb", "decoded or normalised, it gains a slash"),
+        ("a\uff0fb", "decoded or normalised, it gains a slash"),
+        ("e\u0301", "not in Unicode's composed form"),
+        ("a%ff", "are no UTF-8"),
+        ("a%u002f", "has a '%u' escape"),
+        ("a\x00", "has a control character"),
+        (f"%{'25' * 30}41", "encoded over and over"),
+    ],
+)
+def test_a_refusal_says_why(path, why):
+    with pytest.raises(GuardRefused) as caught:
+        check_path(path)
+    assert why in str(caught.value)
+
+
 def test_a_path_has_a_largest_size_in_bytes_of_utf8():
     assert check_path("x" * MAX_SEGMENT_BYTES)
     assert check_path("é" * (MAX_SEGMENT_BYTES // 2))
