@@ -20,14 +20,16 @@ class Postmark:
         approvals: Approval tokens given by the sender, unredeemed.
         trace: A W3C `traceparent`, passed on unchanged to whatever the receiver sends.
         deadline: When the answer must be there, in the clock's seconds; None until somebody had to know.
+        bounded: Whether it is the message's authority that ends then, and not the asker's patience.
     """
 
-    __slots__ = ("approvals", "deadline", "trace")
+    __slots__ = ("approvals", "bounded", "deadline", "trace")
 
     def __init__(self, approvals: tuple[Any, ...] = (), trace: str | None = None) -> None:
         self.approvals = approvals
         self.trace = trace
         self.deadline: float | None = None
+        self.bounded = False
 
 
 class Envelope:

@@ -14,10 +14,11 @@ import trio
 from trio.lowlevel import checkpoint, current_task, enable_ki_protection
 
 from retinue.actors.runtime import lifecycle, outcomes
-from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, RoomSlot, TakenSlot, deadline_of
+from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, RoomSlot, TakenSlot
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.derivation import answered, sending
+from retinue.actors.runtime.due import deadline_of
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import close_left_open, enclose, resume
 from retinue.mailbox.envelope import Postmark

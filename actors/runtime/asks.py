@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from retinue.actors.runtime.due import deadline_of, expired_error, timeout_of
 from retinue.actors.runtime.errors import ActorStopped, AskTimeout, text_of
 from retinue.actors.runtime.watch import StopReason
-from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import MailboxFull
-from retinue.mailbox.messages import message_info
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
@@ -31,9 +30,7 @@ __all__ = [
     "RoomSlot",
     "StartSlot",
     "TakenSlot",
-    "deadline_of",
     "stopped_error",
-    "timeout_of",
 ]
 
 ROOM: Final = 0  # waits for room in a full mailbox
@@ -42,32 +39,6 @@ RUNNING: Final = 2  # taken up; perhaps deferred
 DONE: Final = 3
 WITHDRAWN: Final = 4  # the asker gave up before it was taken up
 ABANDONED: Final = 5  # the asker gave up while it ran
-
-
-def timeout_of(delivery: Delivery) -> float:
-    """The seconds that the asker gave, else those of the message's own class (its handler may take a base of it), else the system's."""
-    timeout = delivery.timeout
-    if timeout is None and delivery.handler is not None:
-        timeout = message_info(delivery.message.__class__).timeout
-    return delivery.cell.kernel.ask_timeout if timeout is None else timeout
-
-
-def deadline_of(delivery: Delivery) -> float:
-    """When the answer must be there: the given or default time-out from now on, never later than the asker's own deadline.
-
-    Found at the first suspension: what never suspends never reads the clock.
-    """
-    postmark = delivery.postmark
-    if postmark is None:
-        postmark = delivery.postmark = Postmark()
-    deadline = postmark.deadline
-    if deadline is None:
-        asker = delivery.asker
-        deadline = trio.current_time() + timeout_of(delivery)
-        if asker is not None and asker.asked:  # a message that was told has no deadline, so it hands none on
-            deadline = min(deadline, deadline_of(asker))
-        postmark.deadline = deadline
-    return deadline
 
 
 class AskSlot:
@@ -158,18 +129,25 @@ class AskSlot:
         delivery = self.delivery
         cell = delivery.cell
         label = type(delivery.message).__qualname__
-        if self.stage == ROOM:
-            error: Exception = MailboxFull(
+        bounded = delivery.postmark is not None and delivery.postmark.bounded
+        if bounded and self.stage != RUNNING:
+            error: Exception = expired_error(delivery, "before it was taken up, so it was not carried out")
+        elif self.stage == ROOM:
+            error = MailboxFull(
                 f"{cell.path} had no room for {label} within {_seconds(delivery)} ({cell.waiting()} messages wait, capacity {cell.spec.mailbox.capacity}): "
                 "it was not delivered and may be sent again"
             )
         else:
+            within = "before its authority expired" if bounded else f"within {_seconds(delivery)}"
+            hint = "" if bounded else "; give `timeout=` in seconds if it may take longer"
             error = AskTimeout(
-                f"{cell.path} did not answer {label} within {_seconds(delivery)}; the request {self._fate()}; give `timeout=` in seconds if it may take longer",
+                f"{cell.path} did not answer {label} {within}; the request {self._fate()}{hint}",
                 path=cell.path,
                 begun=self.stage == RUNNING or (None if self.detached else False),
             )
-        self.give_up("mailbox_full" if self.stage == ROOM else "expired")
+            if bounded:
+                error.__cause__ = expired_error(delivery, "while it was handled")
+        self.give_up("mailbox_full" if self.stage == ROOM and not bounded else "expired")
         self.error = error
         self.wake()
 
@@ -283,6 +261,7 @@ class TakenSlot:
 
     stage = DONE
     withdrawn = False
+    detached = True  # the turn goes on whoever waits
     delivery = None
 
     def __init__(self, real: AskSlot | None) -> None:

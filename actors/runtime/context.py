@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from retinue.actors.runtime import derivation, lifecycle
 from retinue.actors.runtime.asking import prepare
-from retinue.actors.runtime.asks import QUEUED, ROOM, RUNNING, AskSlot, TakenSlot, deadline_of
+from retinue.actors.runtime.asks import QUEUED, ROOM, RUNNING, AskSlot, TakenSlot
 from retinue.actors.runtime.cell import Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_forward, drop_wait
 from retinue.actors.runtime.deferred import Deferred
+from retinue.actors.runtime.due import deadline_of, expiry_of, handed_on
 from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.names import cell_of
@@ -153,9 +155,10 @@ class ActorContext:
 
     @property
     def deadline(self) -> float | None:
-        """When the current request must be answered, in seconds of trio's clock; None for a message that nobody waits for."""
+        """When the current request must be answered, or the current authority ends, in seconds of trio's clock; None where neither has an end."""
         turn = self._turn()
-        return deadline_of(turn) if turn.asked else None
+        deadline = deadline_of(turn) if turn.asked else expiry_of(turn)
+        return deadline if deadline != math.inf or turn.asked else None
 
     @overload
     def ask(
@@ -228,7 +231,8 @@ class ActorContext:
         slot = self._find_slot(turn)
         deadline_of(turn)  # it goes on, so it must be known
         delivery.source = turn.source
-        delivery.postmark = turn.postmark
+        assert turn.postmark is not None
+        delivery.postmark = handed_on(delivery, turn.postmark)
         delivery.slot = slot
         kernel.sent += 1
         receipt = target.enqueue(delivery)  # raises where the mailbox's key does; nothing is taken until then

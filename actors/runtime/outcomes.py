@@ -12,12 +12,13 @@ from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import ABANDONED, TakenSlot
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.derivation import answered
+from retinue.actors.runtime.due import expired_error
 from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout, Reject
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.stepping import call, drive, enter, odd_exit
 from retinue.actors.runtime.streams import pump
 from retinue.actors.runtime.supervision import is_a, leaves
-from retinue.security.errors import AuthorityError
+from retinue.security.errors import AuthorityError, Expired
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
@@ -73,7 +74,7 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
     failure = without_cancelled(error)
     if failure is None:
         answer: BaseException = _cancellation(cell, delivery)
-        _settle(kernel, cell, delivery, answer, "cancelled")
+        _settle(kernel, cell, delivery, answer, "expired" if delivery.expired else "cancelled")
         _let_go(delivery)
         return answer
     _undo_stash(kernel, cell, delivery)
@@ -85,7 +86,7 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
         answer = ActorStopped(f"{cell.path} raised {type(fatal).__name__}, which ends the whole system", path=cell.path, begun=True)
         answer.__cause__ = fatal
     denied = is_a(failure, AuthorityError) and delivery.handler is not None
-    _settle(kernel, cell, delivery, answer, "denied" if denied else "poison")
+    _settle(kernel, cell, delivery, answer, "poison" if not denied else "expired" if is_a(failure, Expired) else "denied")
     if fatal is not None:
         kernel.crash(fatal)
         lifecycle.request_stop(cell, lifecycle.FAILED, fatal)
@@ -141,8 +142,13 @@ def _settle(kernel: Kernel, cell: Cell, delivery: Delivery, answer: BaseExceptio
 def _cancellation(cell: Cell, delivery: Delivery) -> BaseException:
     label = type(delivery.message).__qualname__
     if delivery.expired:
-        text = f"{cell.path} did not answer {label} before the deadline; the handler was cancelled, the outcome is unknown"
-        return AskTimeout(text, path=cell.path, begun=True)
+        bounded = delivery.postmark is not None and delivery.postmark.bounded
+        before = "before its authority expired" if bounded else "before the deadline"
+        text = f"{cell.path} did not answer {label} {before}; the handler was cancelled, the outcome is unknown"
+        error = AskTimeout(text, path=cell.path, begun=True)
+        if bounded:
+            error.__cause__ = expired_error(delivery, "while it was handled")
+        return error
     if cell.closed or cell.kernel.closing:
         return ActorStopped(f"{cell.path} was stopped while it handled {label}; the outcome is unknown", path=cell.path, begun=True)
     return AskCancelled(f"{cell.path} was cancelled while it handled {label}; the outcome is unknown", path=cell.path, begun=True)

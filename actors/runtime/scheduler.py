@@ -24,8 +24,10 @@ from retinue.actors.runtime.asks import QUEUED, WITHDRAWN
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, RUNNING, Cell
 from retinue.actors.runtime.current import Suspension
+from retinue.actors.runtime.due import bound
 from retinue.actors.runtime.handlers import ASYNC, DEF
 from retinue.actors.runtime.stepping import close_left_open, drive, enter, enter_async
+from retinue.security.limits import NO_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -288,12 +290,16 @@ async def _run_async(kernel: Kernel, cell: Cell, delivery: Any, scope: trio.Canc
     delivery.suspension = Suspension(current_task(), scope)
     if cell.closed:
         lifecycle.hurry_suspended(cell)
+    timer = bound(delivery) if delivery.security.permissions.limits is not NO_LIMITS else None
     try:
         value = await drive(context.run, coroutine, trap, kernel, delivery)
     except BaseException:
         if kernel.inline_async:
             close_left_open(scope)
         raise
+    finally:
+        if timer is not None:
+            kernel.deadlines.cancel(timer)
     if kernel.inline_async and close_left_open(scope):
         raise outcomes.scope_left_open(delivery)
     return value
