@@ -223,29 +223,7 @@ class AuditLog:
                 )
             try:
                 self._recording = True  # in here: what interrupts from now on finds the way to `finally`
-                context, root, subject, tenant, policy_version = _who(security)
-                number, previous = self._head.number + 1, self._head.mac
-                # In the order of the fields: the MAC is over this text.
-                fields: dict[str, Any] = {
-                    "number": number,
-                    "at_ms": int(self._now_ms()),
-                    "kind": kind if kind in KINDS else _unknown_kind(kind),
-                    "operation": _plain(operation),
-                    "allowed": allowed is True,
-                    "reason": _plain(reason) or "",
-                    "context": context,
-                    "root": root,
-                    "subject": subject,
-                    "tenant": tenant,
-                    "path": _plain(path),
-                    "message_type": _plain(message_type),
-                    "arguments_digest": _plain(arguments_digest),
-                    "policy_version": policy_version,
-                    "detail": _plain(detail) or "",
-                    "count": int(count),
-                    "previous": previous,
-                }
-                entry = AuditEntry(**fields, mac=mac_of(self._chain_key, encode(fields)))
+                entry = self._entry(kind, allowed, operation, reason, _who(security), path, message_type, arguments_digest, detail, count)
                 if self._sink is not None:
                     self._sink.write(entry)
             except Exception as error:
@@ -257,15 +235,55 @@ class AuditLog:
                     path=path,
                 ) from error
             else:
-                if self._entries and self._entries[-1].number >= number:  # left by one that was interrupted right here
-                    self._entries.pop()
-                self._entries.append(entry)
-                self._head = AuditHead(number, entry.mac)
-                self._records += 1
-                self._publish_if_due()
+                self._advance(entry)
                 return entry
             finally:
                 self._recording = False
+
+    def _entry(
+        self,
+        kind: Kind,
+        allowed: bool,
+        operation: str | None,
+        reason: str,
+        who: tuple[str | None, ...],
+        path: str | None,
+        message_type: str | None,
+        arguments_digest: str | None,
+        detail: str,
+        count: int,
+    ) -> AuditEntry:
+        """The next record. Whatever a text is, it is made fit; whatever else does not fit raises."""
+        context, root, subject, tenant, policy_version = who
+        # In the order of the fields: the MAC is over this text.
+        fields: dict[str, Any] = {
+            "number": self._head.number + 1,
+            "at_ms": int(self._now_ms()),
+            "kind": kind if kind in KINDS else _unknown_kind(kind),
+            "operation": _plain(operation),
+            "allowed": allowed is True,
+            "reason": _plain(reason) or "",
+            "context": context,
+            "root": root,
+            "subject": subject,
+            "tenant": tenant,
+            "path": _plain(path),
+            "message_type": _plain(message_type),
+            "arguments_digest": _plain(arguments_digest),
+            "policy_version": policy_version,
+            "detail": _plain(detail) or "",
+            "count": int(count),
+            "previous": self._head.mac,
+        }
+        return AuditEntry(**fields, mac=mac_of(self._chain_key, encode(fields)))
+
+    def _advance(self, entry: AuditEntry) -> None:
+        if self._entries and self._entries[-1].number >= entry.number:  # left by one that was interrupted right here
+            self._entries.pop()
+        self._entries.append(entry)
+        self._head = AuditHead(entry.number, entry.mac)
+        self._records += 1
+        self._publish_if_due()
 
     def digest(self, arguments: Mapping[str, Any]) -> str:
         """A keyed digest of arguments, for `record`: equal arguments have equal digests, and without the key it tells nothing.
@@ -376,7 +394,6 @@ def _who(security: SecurityContext | None) -> tuple[str | None, ...]:
             if root.parent is None:
                 break
             root = root.parent
-        policy_version: str | None = getattr(security, "policy_version", None)
-        return _plain(security.id), _plain(root.id), _plain(security.subject), _plain(security.tenant), _plain(policy_version)
+        return _plain(security.id), _plain(root.id), _plain(security.subject), _plain(security.tenant), _plain(security.policy_version)
     except Exception:
         return _NOBODY

@@ -147,7 +147,7 @@ def _fields_of(value: Any, cls: Any) -> dict[str, Any] | None:
     elif hasattr(cls, "__dataclass_fields__"):
         names = list(cls.__dataclass_fields__)
     elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        names = list(cls._fields)
+        names = list(getattr(cls, "_fields"))  # noqa: B009 -- named tuples have it, tuples do not
     else:
         return None
     return {name: getattr(value, name) for name in names if hasattr(value, name)}

@@ -129,6 +129,7 @@ class _Opened:
     """A token that was opened before."""
 
     content: Content
+    ids: frozenset[str]  # what may be revoked: the content's, and of the tokens before it
     deadline_ms: int
     context: SecurityContext
 
@@ -150,7 +151,7 @@ class Sealer:
         TokenError: The file of revocations cannot be used.
     """
 
-    __slots__ = ("_audience", "_audit", "_authority", "_keys", "_live", "_lock", "_opened", "_sealed", "revocations")
+    __slots__ = ("_audience", "_audit", "_authority", "_ids", "_keys", "_live", "_lock", "_opened", "_sealed", "revocations")
 
     def __init__(
         self,
@@ -178,6 +179,7 @@ class Sealer:
         self._sealed: dict[str, tuple[SecurityContext, int]] = {}
         # A token that was forgotten while its context is still in use is given the same context again.
         self._live: weakref.WeakValueDictionary[bytes, SecurityContext] = weakref.WeakValueDictionary()
+        self._ids: weakref.WeakKeyDictionary[SecurityContext, frozenset[str]] = weakref.WeakKeyDictionary()
 
     def seal(self, context: SecurityContext, *, expires_seconds: float | None = DEFAULT_SECONDS, audience: str | None = None) -> str:
         """A token of the context: whoever holds it has the context's authority.
@@ -204,7 +206,7 @@ class Sealer:
             limits = limits.meet(Limits(deadline_ms=now_ms + int(expires_seconds * 1000)))
         if limits.deadline_ms <= now_ms:
             raise TokenError("the context has expired, and a token of it would permit nothing.", reason="expired")
-        data = first_data(context, limits, now_ms, audience)
+        data = first_data(context, limits, now_ms, audience, self._came_from(context))
         key = self._ring().current
         token = first_token(key.kid, key.secret, block_text(data))
         self._keep(data["id"], context, limits.deadline_ms, now_ms)
@@ -257,11 +259,11 @@ class Sealer:
         if self._audit is not None:
             self._audit.record("revoke", allowed=True, detail=f"The token {revoked} was revoked.")
         with self._lock:
-            ended = [(mac, opened) for mac, opened in self._opened.items() if revoked in opened.content.ids]
-            for mac, _ in ended:
+            for mac in [mac for mac, opened in self._opened.items() if revoked in opened.ids]:
                 del self._opened[mac]
-        for _, opened in ended:
-            self._authority.revoke(opened.context)
+            ended = [context for context, ids in self._ids.items() if revoked in ids]
+        for context in ended:
+            self._authority.revoke(context)
 
     def _unseal(self, token: str, audience: str | None) -> SecurityContext:
         frame = parse_frame(token)
@@ -271,19 +273,22 @@ class Sealer:
             opened = self._opened.get(mac)
             if opened is not None:
                 self._opened.move_to_end(mac)
-        content = content_of(frame) if opened is None else opened.content
-        self._check(content, content.limits.deadline_ms if opened is None else opened.deadline_ms, audience)
         if opened is None:
-            opened = self._open(content, macs)
+            content = content_of(frame)
+            ids = frozenset((*content.ids, *content.via))
+            self._check(content, ids, content.limits.deadline_ms, audience)
+            opened = self._open(content, ids, macs)
+        else:
+            self._check(opened.content, opened.ids, opened.deadline_ms, audience)
         try:
             self._authority.check(opened.context)
         except Denied as error:
             raise TokenError("the context of this token was revoked.", reason="revoked") from error
         return opened.context
 
-    def _check(self, content: Content, deadline_ms: int, audience: str | None) -> None:
+    def _check(self, content: Content, ids: frozenset[str], deadline_ms: int, audience: str | None) -> None:
         """What may change from one time to the next, and is therefore asked each time."""
-        if not self.revocations.ids().isdisjoint(content.ids):
+        if not self.revocations.ids().isdisjoint(ids):
             raise TokenError("the token was revoked.", reason="revoked")
         now_ms = self._authority.now_ms()
         if content.issued_ms > now_ms + SKEW_MS:
@@ -295,7 +300,7 @@ class Sealer:
         if content.audiences and content.audiences != {audience}:
             raise TokenError("the token is for somebody else. Open it with its audience=, or ask for one without.", reason="audience")
 
-    def _open(self, content: Content, macs: list[bytes]) -> _Opened:
+    def _open(self, content: Content, ids: frozenset[str], macs: list[bytes]) -> _Opened:
         context = self._live.get(macs[-1])
         if context is None:
             names = list(map(account_key, macs))
@@ -312,14 +317,29 @@ class Sealer:
                 if type(error) is not AuthorityError:  # a guard's, or the audit log's
                     raise
                 raise TokenError(str(error), reason="too_large") from error
-        opened = _Opened(content, content.limits.deadline_ms, context)
+        opened = _Opened(content, ids, content.limits.deadline_ms, context)
         with self._lock:
             # Of two who open it at the same time, both get the context of the first.
             opened = self._opened.setdefault(macs[-1], opened)
             self._live.setdefault(macs[-1], opened.context)
+            self._ids.setdefault(opened.context, ids)
             while len(self._opened) > KEPT:
                 self._opened.popitem(last=False)
         return opened
+
+    def _came_from(self, context: SecurityContext) -> tuple[str, ...]:
+        """The ids of the tokens that a context came out of, in this sealer, itself or what it descends from or was met with."""
+        found: set[str] = set()
+        seen: set[SecurityContext] = set()
+        waiting = [context]
+        with self._lock:
+            while waiting and self._ids:
+                one = waiting.pop()
+                if one not in seen:
+                    seen.add(one)
+                    found |= self._ids.get(one, frozenset())
+                    waiting += one._others if one.parent is None else (one.parent, *one._others)
+        return tuple(sorted(found))
 
     def _keep(self, token_id: str, context: SecurityContext, deadline_ms: int, now_ms: int) -> None:
         # Held until the token ends: were it forgotten, its revocation would be too, and what was spent.

@@ -21,8 +21,9 @@ __all__ = ["Content", "content_of", "first_data", "further_data"]
 MAX_AUDIENCE: Final = 255
 MAX_NAME: Final = 255
 MAX_ACCOUNTS: Final = 1024  # characters
+MAX_VIA: Final = 256
 _VERSION: Final = 1
-_FIRST_KEYS: Final = frozenset({"v", "id", "iat", "sub", "ten", "pro", "ses", "aud", "pol", "perm", "acc"})
+_FIRST_KEYS: Final = frozenset({"v", "id", "iat", "sub", "ten", "pro", "ses", "aud", "pol", "perm", "acc", "via"})
 _FURTHER_KEYS: Final = frozenset({"id", "aud", "perm"})
 
 
@@ -32,6 +33,7 @@ class Content:
 
     Attributes:
         ids: The id of each block, the root's first.
+        via: The ids of the tokens that the sealed context came out of itself: where one of those is revoked, this one is too.
         principal: Whom it speaks for, and the sealed context's policy version.
         issued_ms: When it was sealed, in milliseconds since the epoch.
         audiences: For whom it is: each of them must be the one who opens it.
@@ -40,6 +42,7 @@ class Content:
     """
 
     ids: tuple[str, ...]
+    via: tuple[str, ...]
     principal: Principal
     issued_ms: int
     audiences: frozenset[str]
@@ -62,9 +65,13 @@ def check_audience(audience: object) -> str | None:
     raise DefinitionError(f"an audience is a str of 1 to {MAX_AUDIENCE} characters, or None for whoever has the key.")
 
 
-def first_data(context: SecurityContext, limits: Limits, issued_ms: int, audience: str | None) -> dict[str, Any]:
+def first_data(context: SecurityContext, limits: Limits, issued_ms: int, audience: str | None, via: tuple[str, ...] = ()) -> dict[str, Any]:
     """The data of a token's first block: the context, with limits that are no wider than its own."""
     permissions = context.permissions
+    if len(via) > MAX_VIA:
+        raise TokenError(
+            f"the context came out of tokens that came out of tokens, {len(via)} of them. Seal one nearer to its root.", reason="too_large"
+        )
     return {
         "v": _VERSION,
         "id": secrets.token_hex(12),
@@ -77,6 +84,7 @@ def first_data(context: SecurityContext, limits: Limits, issued_ms: int, audienc
         "pol": context.policy_version,
         "perm": permission_data(permissions.layers, limits, permissions.labels),
         "acc": _accounts_name(context),
+        "via": list(via),
     }
 
 
@@ -110,6 +118,7 @@ def content_of(frame: Frame) -> Content:
         blocks = [first, *others]
         return Content(
             ids=tuple(check_token_id(block["id"]) for block in blocks),
+            via=_ids(first["via"]),
             principal=Principal(
                 _name(first["sub"]), _optional(first["ten"]), _optional(first["pro"]), _optional(first["ses"]), _name(first["pol"])
             ),
@@ -122,6 +131,12 @@ def content_of(frame: Frame) -> Content:
         raise error if error.reason == "content" else _odd("an id is none") from None
     except (ConstraintError, PatternError, DefinitionError) as error:
         raise _odd(str(error)) from None
+
+
+def _ids(value: object) -> tuple[str, ...]:
+    if type(value) is not list or len(value) > MAX_VIA:
+        raise _odd("its ids are no list")
+    return tuple(map(check_token_id, value))
 
 
 def _odd(text: str) -> TokenError:

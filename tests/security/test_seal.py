@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import gc
 import json
@@ -32,8 +31,8 @@ from retinue.security.limits import NEVER
 from retinue.security.restrictions import Restriction, allow, deny, expires, label, limit, where
 from retinue.security.revocations import Revocations
 from retinue.security.seal import Sealer, attenuate, inspect
-from retinue.security.seal_frame import add_block, block_data, block_text, first_token, parse_frame
-from sealed import START_MS, Bench, restrictions
+from retinue.security.seal_frame import add_block, block_data, block_text, parse_frame
+from sealed import START_MS, Bench, refusal, restrictions
 
 MINUTE = 60_000
 
@@ -41,20 +40,6 @@ MINUTE = 60_000
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
-
-
-def refusal(bench: Bench, token: Any, **options: Any) -> str:
-    """Why the token is refused, twice the same: cold, and if it was warm, warm."""
-    reasons = []
-    for _ in range(2):
-        with pytest.raises(TokenError) as caught:
-            bench.sealer.unseal(token, **options)
-        if type(token) is str and len(token) > 20:
-            assert token not in str(caught.value)
-            assert token[-43:] not in str(caught.value)
-        reasons.append(caught.value.reason)
-    assert reasons[0] == reasons[1]
-    return reasons[0]
 
 
 # -- wire = narrow -----------------------------------------------------------------------------------------------------------------------
@@ -429,6 +414,39 @@ def test_an_id_is_enough_to_revoke(bench: Bench) -> None:
     assert refusal(bench, token) == "revoked"
 
 
+def test_revoking_ends_contexts_that_are_in_use_though_their_token_was_forgotten(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retinue.security.seal.KEPT", 1)
+    context = bench.authority.mint("ada", ["**"])
+    token, other = bench.sealer.seal(context), bench.sealer.seal(context)
+    opened = bench.sealer.unseal(token)
+    bench.sealer.unseal(other)
+    bench.sealer.revoke_token(token)
+    with pytest.raises(Revoked):
+        bench.authority.check(opened)
+    bench.sealer.unseal(other)
+
+
+@pytest.mark.parametrize("how", ["as it is", "narrowed", "joined"])
+def test_a_token_of_what_came_out_of_a_token_ends_with_it_everywhere(bench: Bench, tmp_path: Path, how: str) -> None:
+    path = tmp_path / "revoked"
+    here, there = bench.other(revocations=path), bench.other(revocations=path)
+    first = attenuate(here.sealer.seal(here.authority.mint("ada", ["**"])), "fs.*")
+    opened = there.sealer.unseal(first)
+    again = {
+        "as it is": lambda: opened,
+        "narrowed": lambda: opened.narrow("fs.read").narrow(label("web")),
+        "joined": lambda: there.authority.mint("bob", ["**"]).narrow(opened),
+    }[how]()
+    second = there.sealer.seal(again)
+    third = there.sealer.seal(there.authority.mint("eve", ["**"]))
+    here.sealer.unseal(second)
+    here.sealer.revoke_token(first, only_this=True)
+    assert (
+        refusal(here, second) == refusal(there, second) == refusal(bench.other(revocations=path), attenuate(second, "fs.read")) == "revoked"
+    )
+    here.sealer.unseal(third)
+
+
 def test_only_genuine_tokens_and_ids_are_revoked(bench: Bench) -> None:
     for odd, reason in (
         ("", "malformed"),
@@ -536,110 +554,6 @@ def test_opened_and_sealed_without_a_trace_of_keys(bench: Bench) -> None:
         pickle.dumps(bench.sealer)
     with pytest.raises(TypeError):
         copy.copy(bench.sealer)
-
-
-# -- what blocks may say -----------------------------------------------------------------------------------------------------------------
-
-ID = "0123456789abcdef01234567"
-GOOD_BLOCK = {"id": ID, "aud": None, "perm": {"layers": []}}
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {},
-        {**GOOD_BLOCK, "more": 1},
-        {**GOOD_BLOCK, "sub": "root"},
-        {key: GOOD_BLOCK[key] for key in ("id", "perm")},
-        {**GOOD_BLOCK, "id": "short"},
-        {**GOOD_BLOCK, "id": ID.upper()},
-        {**GOOD_BLOCK, "id": 7},
-        {**GOOD_BLOCK, "aud": ""},
-        {**GOOD_BLOCK, "aud": ["billing"]},
-        {**GOOD_BLOCK, "perm": None},
-        {**GOOD_BLOCK, "perm": []},
-        {**GOOD_BLOCK, "perm": {}},
-        {**GOOD_BLOCK, "perm": {"layers": [], "grant": ["**"]}},
-        {**GOOD_BLOCK, "perm": {"layers": [{"kind": "widen", "rules": []}]}},
-        {**GOOD_BLOCK, "perm": {"layers": [{"kind": "allow", "rules": [{"pattern": "fs.**.x"}]}]}},
-        {**GOOD_BLOCK, "perm": {"layers": [{"kind": "where", "rules": [{"pattern": "fs.*", "arguments": {"a": {"kind": "regex"}}}]}]}},
-        {**GOOD_BLOCK, "perm": {"layers": [], "limits": {"calls": -1}}},
-        {**GOOD_BLOCK, "perm": {"layers": [], "limits": {"calls": 2**63}}},
-        {**GOOD_BLOCK, "perm": {"layers": [], "limits": {"calls": 1.0}}},
-        {**GOOD_BLOCK, "perm": {"layers": [], "limits": {"calls": True}}},
-        {**GOOD_BLOCK, "perm": {"layers": [], "labels": "web"}},
-        [GOOD_BLOCK],
-        None,
-        "block",
-    ],
-)
-def test_a_block_that_says_something_else_is_refused_though_its_mac_fits(bench: Bench, odd: Any) -> None:
-    token = bench.sealer.seal(bench.authority.mint("ada", ["**"]))
-    bench.sealer.unseal(add_block(token, block_text(GOOD_BLOCK)))
-    assert refusal(bench, add_block(token, block_text(odd))) == "content"
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"{",
-        b"\xff\xfe",
-        b"[" * 1000,
-        b'{"id":"%s","aud":null,"aud":null,"perm":{"layers":[]}}' % ID.encode(),
-        b'{"id":"%s","aud":"\\ud800","perm":{"layers":[]}}' % ID.encode(),
-        b'{"id":"%s","aud":null,"perm":{"layers":[],"limits":{"calls":NaN}}}' % ID.encode(),
-        b'{"id":"%s","aud":null,"perm":{"layers":[],"limits":{"calls":1e400}}}' % ID.encode(),
-        b'{"id":"%s","aud":null,"perm":{"layers":[],"limits":{"calls":%s}}}' % (ID.encode(), b"9" * 5000),
-        b"\xef\xbb\xbf{}",
-    ],
-)
-def test_bytes_that_two_readers_could_read_differently_are_refused(bench: Bench, raw: bytes) -> None:
-    block = base64.urlsafe_b64encode(raw).rstrip(b"=").decode() or "_"
-    assert refusal(bench, add_block(bench.sealer.seal(bench.authority.mint("ada", ["**"])), block)) == "content"
-
-
-def test_base64_with_spare_bits_is_refused(bench: Bench) -> None:
-    token = bench.sealer.seal(bench.authority.mint("ada", ["**"]))
-    block = block_text({**GOOD_BLOCK, "aud": None})
-    assert len(block) % 4
-    spare = block[:-1] + chr(ord(block[-1]) + 1)
-    assert refusal(bench, add_block(token, spare)) == "content"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"v": 2},
-        {"v": True},
-        {"v": 1.0},
-        {"sub": ""},
-        {"sub": None},
-        {"sub": "x" * 256},
-        {"ten": 7},
-        {"iat": -1},
-        {"iat": 1.5},
-        {"acc": 7},
-        {"acc": ""},
-        {"pol": None},
-        {"more": 1},
-    ],
-)
-def test_a_first_block_of_another_form_is_refused_though_the_key_is_ours(bench: Bench, change: dict[str, Any]) -> None:
-    frame = parse_frame(bench.sealer.seal(bench.authority.mint("ada", ["**"])))
-    data = block_data(frame.blocks[0])
-    key = bench.keys.current
-    assert bench.sealer.unseal(first_token(key.kid, key.secret, block_text(data)))
-    assert refusal(bench, first_token(key.kid, key.secret, block_text({**data, **change}))) == "content"
-
-
-def test_a_full_table_of_accounts_is_refused_typed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.authority._token_accounts, "_most", 1)
-    token = bench.sealer.seal(bench.authority.mint("ada", ["**"]))
-    bench.sealer.unseal(attenuate(token, limit(calls=1)))
-    with pytest.raises(TokenError, match="none has expired") as caught:
-        bench.sealer.unseal(attenuate(token, limit(calls=1)))
-    assert caught.value.reason == "too_large"
 
 
 # -- looking and recording ---------------------------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import datetime as dt
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import strategies as st
 
 from retinue.security.authority import Authority
 from retinue.security.constraints import absent, any_of, at_most, each, host, known_from, max_length, one_of, within
+from retinue.security.errors import TokenError
 from retinue.security.keys import KeyRing
 from retinue.security.restrictions import allow, deny, expires, label, limit, max_risk, needs_approval, unlabelled, where
 from retinue.security.seal import Sealer
@@ -38,6 +40,20 @@ class Bench:
     def other(self, **changes: Any) -> Bench:
         """As in another process with the same keys."""
         return Bench(now=self.now, keys=changes.pop("keys", self.keys), **changes)
+
+
+def refusal(bench: Bench, token: Any, **options: Any) -> str:
+    """Why the token is refused, twice the same: cold, and if it was warm, warm."""
+    reasons = []
+    for _ in range(2):
+        with pytest.raises(TokenError) as caught:
+            bench.sealer.unseal(token, **options)
+        if type(token) is str and len(token) > 20:
+            assert token not in str(caught.value)
+            assert token[-43:] not in str(caught.value)
+        reasons.append(caught.value.reason)
+    assert reasons[0] == reasons[1]
+    return reasons[0]
 
 
 patterns = st.sampled_from([*OPERATIONS, "fs.*", "fs.**", "payments.**", "web.*", "**"])
