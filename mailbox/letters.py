@@ -17,6 +17,8 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import attrs
 
+from retinue.security.redaction import redact
+
 __all__ = ["REASONS", "DeadLetter", "DeadLetterStatistics", "DeadLetters", "LetterSubscription", "Reason"]
 
 Reason = Literal[
@@ -64,6 +66,11 @@ class DeadLetter:
     sender: str | None = None
     error: BaseException | None = attrs.field(default=None, repr=_type_name)
     at: float = 0.0
+
+    @property
+    def redacted(self) -> Any:
+        """The message as it may be shown to people: what looks like a secret is left out, what is large is cut (`rt.redact`)."""
+        return redact(self.message)
 
 
 @attrs.frozen
