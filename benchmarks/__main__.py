@@ -13,6 +13,7 @@ from benchmarks import machine, report
 from benchmarks.agentdojo.command import agentdojo
 from benchmarks.authority.command import authority
 from benchmarks.harness import calibrate, gc_policy
+from benchmarks.mutants.command import mutants
 from benchmarks.results import RESULTS, plain, put_part
 from benchmarks.runtime.measures import MEASURES
 from benchmarks.runtime.suite import CONTENDERS, OURS, IdleResult, MeasureResult, idle_results, load, measure_results
@@ -120,6 +121,7 @@ def _profile(name: str) -> None:
 
 main.add_command(authority)
 main.add_command(agentdojo)
+main.add_command(mutants)
 
 if __name__ == "__main__":
     main(prog_name="python -m benchmarks")

@@ -66,6 +66,7 @@ def test_an_actor_that_runs_what_the_gate_refused_breaks_the_replay(monkeypatch)
         evaluate(Unit(plan_of("allow-all"), "actors", "slack"), version="v1.2.2", most=1)
 
 
+@pytest.mark.timeout(1800)  # two minutes on a quiet machine of two cores
 def test_all_pairs_and_tasks_reach_the_targets_through_gate_layers_and_actors():
     from benchmarks.agentdojo.judgement import disagreements, outcomes
     from benchmarks.agentdojo.replay import evaluate_all
