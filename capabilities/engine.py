@@ -146,6 +146,7 @@ def _call(case: Case) -> PolicyCall:
         path=case.path,
         message_type=case.label,
         risk=case.risk,
+        capability=case.capability,
     )
 
 

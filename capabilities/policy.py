@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NoReturn, Protocol, Self, final, overloa
 
 import attrs
 
+from retinue.capabilities.registry import Capability
 from retinue.security.context import SecurityContext
 from retinue.security.errors import DefinitionError, PatternError
 from retinue.security.operations import Pattern
@@ -135,6 +136,7 @@ class PolicyCall:
         path: The path of the actor that is addressed.
         message_type: The name of the message's class.
         risk: "L0" to "L3", or None where nobody rated the operation.
+        capability: What the system's registry says of the operation; None where it has no registry.
     """
 
     operation: str
@@ -144,6 +146,7 @@ class PolicyCall:
     path: str
     message_type: str
     risk: str | None
+    capability: Capability | None = None
 
 
 @runtime_checkable

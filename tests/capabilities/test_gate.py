@@ -12,6 +12,7 @@ from retinue.capabilities import Gate, GateStatistics
 from retinue.capabilities.budgets import Ledger
 from retinue.capabilities.self_test import prove_that_it_refuses
 from retinue.security import Authority, AuthorityError, Denied, ForgedContext, PatternError, PermissionSet, SecurityContext, allow
+from retinue.security.audit import AuditLog
 from retinue.security.constraints import at_most, one_of, within
 from retinue.security.context_registry import ContextRegistry
 from retinue.security.decisions import ALLOWED, Decision
@@ -262,6 +263,19 @@ def test_calls_are_counted_exactly_and_only_where_they_are_limited(gate, authori
     assert gate.ledger.balance(context.accounts[0]).spent.calls == 3
     assert admit(gate, context, None), "an open handler is no operation"
     assert admit(gate, authority.mint("bob", ["payments.*", limit(tokens=1)])).static
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), AuthorityError("broken"), ZeroDivisionError()])
+@pytest.mark.parametrize(("method", "risk"), [("charge", None), ("reserve", "L3")])
+def test_a_ledger_that_fails_refuses(authority, monkeypatch, error, method, risk):
+    def fail(self, accounts, **amounts):
+        raise error
+
+    gate = Gate(authority, audit=AuditLog())
+    monkeypatch.setattr(Ledger, method, fail)
+    denied = refuse(gate, authority.mint("alice", ["payments.*", limit(calls=3)]), risk=risk)
+    assert denied.reason == "undecided"
+    assert denied.__cause__ is error
 
 
 def test_calls_are_charged_to_the_grants_account_too(gate, authority):

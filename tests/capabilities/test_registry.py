@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import retinue as rt
 from retinue.capabilities import Gate
+from retinue.capabilities.policy import Verdict, policy
 from retinue.capabilities.policy_file import policy_from_file
 from retinue.capabilities.registry import Capability, CapabilityRegistry
 from retinue.security import Authority, Denied, PatternError
@@ -282,6 +283,18 @@ def test_a_capability_may_need_consent(registry, gate):
     registry.declare(Capability("fs.write", "L0", approval=True))
     with pytest.raises(ApprovalRequired, match="its capability says approval=True"):
         admit(gate, operation="fs.write")
+
+
+def test_a_policy_sees_what_the_registry_says(registry):
+    @policy
+    def offline(call):
+        return Verdict.refuse("no network today") if "network" in call.capability.effects else Verdict.allow()
+
+    registry.declare(Capability("web.get", "L0", {"read", "network"}))
+    gate = Gate(Authority(), capabilities=registry, policies=[offline])
+    assert admit(gate)
+    with pytest.raises(Denied, match="no network today"):
+        admit(gate, operation="web.get")
 
 
 def test_who_asks_counts_in_the_nearer_scopes(registry, gate):
