@@ -22,12 +22,12 @@ from retinue.security.audit import AuditLog
 from retinue.security.authority import Authority
 from retinue.security.context import SecurityContext
 from retinue.security.errors import AuthorityError, DefinitionError, Denied, Revoked, TokenError
-from retinue.security.keys import KeyFile, KeyRing
+from retinue.security.keys import Key, KeyFile, KeyRing
 from retinue.security.limits import Limits
 from retinue.security.restrictions import MAX_SECONDS, Restriction, allow, joined, restriction_of
 from retinue.security.revocations import Revocations, check_token_id
 from retinue.security.seal_content import Content, check_audience, content_of, first_data, further_data
-from retinue.security.seal_frame import account_key, add_block, block_text, first_token, macs_of, parse_frame
+from retinue.security.seal_frame import account_key, add_block, block_text, first_token, macs_of, parse_frame, seal_key
 
 __all__ = ["Sealer", "TokenInfo", "attenuate", "inspect"]
 
@@ -151,7 +151,7 @@ class Sealer:
         TokenError: The file of revocations cannot be used.
     """
 
-    __slots__ = ("_audience", "_audit", "_authority", "_ids", "_keys", "_live", "_lock", "_opened", "_sealed", "revocations")
+    __slots__ = ("_audience", "_audit", "_authority", "_derived", "_ids", "_keys", "_live", "_lock", "_opened", "_sealed", "revocations")
 
     def __init__(
         self,
@@ -174,6 +174,7 @@ class Sealer:
         self._audience: Final = check_audience(audience)
         self._audit: Final = audit
         self.revocations: Final = revocations if isinstance(revocations, Revocations) else Revocations(revocations)
+        self._derived: tuple[Key | None, bytes] = (None, b"")  # one attribute, so that both change at once in every thread
         self._lock = threading.Lock()
         self._opened: OrderedDict[bytes, _Opened] = OrderedDict()
         self._sealed: dict[str, tuple[SecurityContext, int]] = {}
@@ -208,7 +209,7 @@ class Sealer:
             raise TokenError("the context has expired, and a token of it would permit nothing.", reason="expired")
         data = first_data(context, limits, now_ms, audience, self._came_from(context))
         key = self._ring().current
-        token = first_token(key.kid, key.secret, block_text(data))
+        token = first_token(key.kid, self._seal_key(key), block_text(data))
         self._keep(data["id"], context, limits.deadline_ms, now_ms)
         return token
 
@@ -253,7 +254,7 @@ class Sealer:
             revoked = check_token_id(token)
         else:
             frame = parse_frame(token)
-            macs_of(self._secret_of(frame.kid), frame)
+            macs_of(self._key_of(frame.kid), frame)
             revoked = content_of(frame).ids[-1 if only_this else 0]
         self.revocations.add([revoked])
         if self._audit is not None:
@@ -267,7 +268,7 @@ class Sealer:
 
     def _unseal(self, token: str, audience: str | None) -> SecurityContext:
         frame = parse_frame(token)
-        macs = macs_of(self._secret_of(frame.kid), frame)
+        macs = macs_of(self._key_of(frame.kid), frame)
         mac = macs[-1]
         with self._lock:
             opened = self._opened.get(mac)
@@ -358,11 +359,18 @@ class Sealer:
     def _ring(self) -> KeyRing:
         return self._keys if isinstance(self._keys, KeyRing) else self._keys.ring()
 
-    def _secret_of(self, kid: str) -> bytes:
+    def _key_of(self, kid: str) -> bytes:
         key = self._ring().find(kid)
         if key is None:
             raise TokenError("the token was sealed with a key that is not, or no longer, here. Ask for a new one.", reason="unknown_key")
-        return key.secret
+        return self._seal_key(key)
+
+    def _seal_key(self, key: Key) -> bytes:
+        known, derived = self._derived
+        if known is not key:
+            derived = seal_key(key.secret)
+            self._derived = key, derived
+        return derived
 
     def _guard(self) -> None:
         guard = self._authority.guard

@@ -10,7 +10,7 @@ import pytest
 from retinue.security.errors import TokenError
 from retinue.security.restrictions import limit
 from retinue.security.seal import attenuate
-from retinue.security.seal_frame import add_block, block_data, block_text, first_token, parse_frame
+from retinue.security.seal_frame import add_block, block_data, block_text, first_token, parse_frame, seal_key
 from sealed import Bench, refusal
 
 
@@ -111,8 +111,8 @@ def test_a_first_block_of_another_form_is_refused_though_the_key_is_ours(bench: 
     frame = parse_frame(bench.sealer.seal(bench.authority.mint("ada", ["**"])))
     data = block_data(frame.blocks[0])
     key = bench.keys.current
-    assert bench.sealer.unseal(first_token(key.kid, key.secret, block_text(data)))
-    assert refusal(bench, first_token(key.kid, key.secret, block_text({**data, **change}))) == "content"
+    assert bench.sealer.unseal(first_token(key.kid, seal_key(key.secret), block_text(data)))
+    assert refusal(bench, first_token(key.kid, seal_key(key.secret), block_text({**data, **change}))) == "content"
 
 
 def test_a_full_table_of_accounts_is_refused_typed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
