@@ -10,6 +10,7 @@ _GATE = ("tests/capabilities/test_gate.py",)
 _POLICIES = ("tests/capabilities/test_policies.py",)
 _BUDGETS = ("tests/capabilities/test_budgets.py",)
 _TURNS = ("tests/actors/runtime/test_authority_in_turns.py",)
+_DEPTH = _LABELS = _OWN = _TURNS
 
 GATE = (
     # -- policies
@@ -184,22 +185,22 @@ GATE = (
     Mutant(
         "a turn sends under any context that it holds",
         "actors/runtime/derivation.py",
-        "context is security or context.descends_from(security)",
-        "context is security or context.descends_from(context)",
+        "    if context.descends_from(security):\n        return context\n",
+        "    if context is not None:\n        return context\n",
         _TURNS,
     ),
     Mutant(
         "a child has its system's authority",
         "actors/runtime/derivation.py",
-        "security = kernel.root if turn is kernel.roots and get_ident() == kernel.thread else sending(kernel, turn, None, None)",
-        "security = kernel.root",
+        "        grant = sending(kernel, turn, None, None)\n",
+        "        grant = kernel.root\n",
         _TURNS,
     ),
     Mutant(
         "what was asked for a child is forgotten",
         "actors/runtime/derivation.py",
-        "return security if asked is None else security._grant(asked)",
-        "return security",
+        "        grant = grant._grant(asked)\n",
+        "        pass\n",
         _TURNS,
     ),
     Mutant(
@@ -215,5 +216,43 @@ GATE = (
         "    if turn.__class__ is Roots and turn.of(kernel) and get_ident() == kernel.thread:\n",
         "    if turn.__class__ is not Delivery:\n",
         _TURNS,
+    ),
+    Mutant(
+        "a child may spawn as deep as its parent", "actors/runtime/derivation.py", "limit(depth=depth - 1)", "limit(depth=depth)", _DEPTH
+    ),
+    Mutant(
+        "labels do not come back with an answer",
+        "actors/runtime/derivation.py",
+        "    missing = (delivery.security.labels | labels) - turn.security.labels\n",
+        "    missing = labels - turn.security.labels\n",
+        _LABELS,
+    ),
+    Mutant(
+        "an answer carries authority",
+        "actors/runtime/derivation.py",
+        "        turn.security = turn.security.narrow(label(*missing))\n",
+        "        turn.security = delivery.security\n",
+        _LABELS,
+    ),
+    Mutant(
+        "an actor's own authority is for any operation",
+        "actors/runtime/derivation.py",
+        "    if operation not in manifest:",
+        "    if operation is None:",
+        _OWN,
+    ),
+    Mutant(
+        "an actor's own authority forgets labels",
+        "actors/runtime/derivation.py",
+        "own = cell.grant.narrow(allow(operation), *((label(*labels),) if labels else ()))",
+        "own = cell.grant.narrow(allow(operation))",
+        _OWN,
+    ),
+    Mutant(
+        "an actor's own authority is anybody's",
+        "actors/runtime/derivation.py",
+        "    if kernel.owned and _own(kernel, context) is not None:",
+        "    if context is None:",
+        _OWN,
     ),
 )

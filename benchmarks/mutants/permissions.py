@@ -27,15 +27,15 @@ PERMISSIONS = (
     Mutant(
         "a rule's constraints are not looked at",
         "security/rules.py",
-        "            if constraint.holds(arguments.get(name, MISSING), sources) is not True:\n                return False",
-        "            pass",
+        "return all(constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
+        "return True",
         _SETS,
     ),
     Mutant(
         "one where rule that holds is enough",
         "security/decisions.py",
-        "            if not rule.holds(arguments, sources):\n                return False\n        return True",
-        "            if rule.holds(arguments, sources):\n                return True\n        return False",
+        "return all(rule.holds(arguments, sources) for rule in self.rules)",
+        "return any(rule.holds(arguments, sources) for rule in self.rules)",
         _SETS,
     ),
     Mutant(
@@ -142,18 +142,24 @@ PERMISSIONS = (
     Mutant(
         "the larger number of calls counts",
         "security/limits.py",
-        "calls=min(self.calls, other.calls)",
-        "calls=max(self.calls, other.calls)",
+        "met = tuple(map(min, mine, theirs))",
+        "met = tuple(max(pair) if number == 1 else min(pair) for number, pair in enumerate(zip(mine, theirs, strict=True)))",
         _LIMITS,
     ),
     Mutant(
         "the later deadline counts",
         "security/limits.py",
-        "deadline_ms=min(self.deadline_ms, other.deadline_ms)",
-        "deadline_ms=max(self.deadline_ms, other.deadline_ms)",
+        "met = tuple(map(min, mine, theirs))",
+        "met = tuple(max(pair) if number == 0 else min(pair) for number, pair in enumerate(zip(mine, theirs, strict=True)))",
         _LIMITS,
     ),
-    Mutant("the higher risk counts", "security/limits.py", "risk=min(self.risk, other.risk)", "risk=max(self.risk, other.risk)", _LIMITS),
+    Mutant(
+        "the higher risk counts",
+        "security/limits.py",
+        "met = tuple(map(min, mine, theirs))",
+        "met = tuple(max(pair) if number == 5 else min(pair) for number, pair in enumerate(zip(mine, theirs, strict=True)))",
+        _LIMITS,
+    ),
     Mutant(
         "a cost may be a float",
         "security/limits.py",
@@ -183,8 +189,8 @@ PERMISSIONS = (
     Mutant(
         "what was written into a context is believed",
         "security/context_registry.py",
-        "                and permissions is context.permissions\n",
-        "",
+        "                permissions is not context.permissions\n                or principal",
+        "                principal",
         _FORGERY,
     ),
     Mutant(
@@ -250,8 +256,8 @@ PERMISSIONS = (
     Mutant(
         "a missing argument satisfies any constraint",
         "security/rules.py",
-        "constraint.holds(arguments.get(name, MISSING), sources) is not True:\n                return",
-        "name in arguments and constraint.holds(arguments[name], sources) is not True:\n                return",
+        "return all(constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
+        "return all(name not in arguments or constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
         _SETS,
     ),
     Mutant(
