@@ -236,13 +236,17 @@ class Authority:
         Raises:
             Denied: Called inside a handler.
             ForgedContext: `origin` is not genuine.
+            Revoked: `origin` was revoked.
             AuthorityError: The table of tokens' accounts is full of tokens that have not expired.
         """
         if self.guard is not None:
             self.guard()
+        if type(principal) is not Principal:
+            raise DefinitionError(
+                f"adopt(): a Principal is wanted, not an object of type {type(principal).__name__}. Use authority.principal(…)."
+            )
         start = self.root if origin is None else origin
-        if not self._registry.is_genuine(start):
-            self.check(start)
+        self.check(start)
         permissions, accounts = start.permissions, start.accounts
         for name, restrictions in blocks:
             met = permissions.meet_restriction(joined(restrictions), self._clock.now_ms)

@@ -158,5 +158,5 @@ def _allow_refusal(
         if closest is None or len(failures) < len(closest[0]):
             closest = (failures, rule)
     assert closest is not None
-    by = f", whose closest rule is {closest[1].text}" if len(layer.rules) > 1 else ""
+    by = f", whose closest rule is {closest[1].text}," if len(layer.rules) > 1 else ""
     return f"the layer {layer!r}{by} refuses it: {cut(closest[0], 4)}"

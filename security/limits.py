@@ -7,8 +7,9 @@ limits is always the stricter one.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final, Literal, final
 
 import attrs
@@ -31,7 +32,8 @@ Risk = Literal["L0", "L1", "L2", "L3"]
 
 RISKS: Final[tuple[Risk, ...]] = ("L0", "L1", "L2", "L3")
 
-_MICRO: Final = 1_000_000
+_DOLLARS: Final = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,6})?", re.ASCII)
+_MOST_DIGITS: Final = 13  # before the point
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -63,17 +65,16 @@ def cost_in_micro_usd(value: object) -> int:
         raise ConstraintError(
             f"a cost in US dollars is a str, a Decimal or an int, not {_shown(value)}: a float is not exact. Write cost_usd='0.50'."
         )
-    try:
-        exact = Decimal(value)  # type: ignore[arg-type]
-        scaled = exact * _MICRO if exact.is_finite() else Decimal(-1)
-        micro = int(scaled)
-    except (InvalidOperation, ValueError, OverflowError, ArithmeticError):
-        raise ConstraintError(f"a cost in US dollars is a number such as '0.50', not {_shown(value)}.") from None
-    if not 0 <= micro <= UNLIMITED or micro != scaled:
-        raise ConstraintError(
-            f"a cost in US dollars is at least 0, below 9.2 * 10**12, and has six decimals at most; {_shown(value)} is not such a number."
-        )
-    return micro
+    if type(value) is not str or _DOLLARS.fullmatch(value):
+        # Digit by digit: what a Decimal's operators do depends on the thread's context.
+        negative, digits, exponent = Decimal(value).as_tuple()  # type: ignore[arg-type]
+        if type(exponent) is int and exponent >= -6 and not negative and len(digits) + exponent <= _MOST_DIGITS:
+            micro: int = int("".join(map(str, digits))) * 10 ** (exponent + 6)
+            if micro <= UNLIMITED:
+                return micro
+    raise ConstraintError(
+        f"a cost in US dollars is at least 0, below 9.2 * 10**12, and has six decimals at most; {_shown(value)} is not such a number."
+    )
 
 
 def risk_level(risk: object) -> int:
@@ -153,7 +154,7 @@ class Limits:
         """The limits that differ from the defaults, each as it would be typed."""
         parts = [f"{name}={getattr(self, name)}" for name in ("calls", "tokens") if getattr(self, name) != UNLIMITED]
         if self.cost_micro_usd != UNLIMITED:
-            parts.append(f"cost_usd='{(Decimal(self.cost_micro_usd) / _MICRO).normalize():f}'")
+            parts.append(f"cost_usd='{decimal_text(self.cost_micro_usd, 6)}'")
         if self.depth != DEFAULT_DEPTH:
             parts.append(f"depth={self.depth}")
         found = [f"limit({', '.join(parts)})"] if parts else []
@@ -202,6 +203,12 @@ def limits_from_data(data: object) -> Limits:
     if len(limits.to_data()) != len(data):
         raise ConstraintError("a limit that limits nothing is left out of the data.")
     return limits if data else NO_LIMITS
+
+
+def decimal_text(value: int, places: int) -> str:
+    """`value` divided by ten to the power of `places`, exactly, without zeros at the end."""
+    whole, rest = divmod(value, 10**places)
+    return f"{whole}.{rest:0{places}}".rstrip("0").rstrip(".")
 
 
 def moment(epoch_ms: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -23,6 +24,7 @@ from retinue.security.limits import (
     Risk,
     check_count,
     cost_in_micro_usd,
+    decimal_text,
     epoch_ms,
     risk_level,
 )
@@ -102,7 +104,7 @@ class Restriction:
         texts = sorted(map(repr, self.layers))
         texts += self.limits.texts
         if self.lifetime_ms is not None:
-            texts.append(f"expires(seconds={Decimal(self.lifetime_ms).scaleb(-3).normalize():f})")
+            texts.append(f"expires(seconds={decimal_text(self.lifetime_ms, 3)})")
         if self.labels:
             texts.append(labels_text(self.labels))
         return cut(texts, SHOWN_LAYERS) or _UNIT_TEXT.get(self.kind, "limit()")
@@ -340,7 +342,9 @@ def expires(*, seconds: float | Decimal | None = None, at: datetime.datetime | N
         raise ConstraintError("expires() takes exactly one of seconds=60 and at=datetime.now(timezone.utc) + timedelta(minutes=1).")
     if at is not None:
         return Restriction("expires", limits=Limits(deadline_ms=epoch_ms(at)))
-    if type(seconds) not in (int, float, Decimal) or not 0 <= seconds <= MAX_SECONDS:  # type: ignore[operator]  # NaN compares False
+    if type(seconds) is Decimal:
+        seconds = float(seconds) if seconds.is_finite() else math.nan  # comparing a Decimal NaN would raise
+    if type(seconds) not in (int, float) or not 0 <= seconds <= MAX_SECONDS:  # type: ignore[operator]  # NaN compares False
         raise ConstraintError(f"expires(seconds=…) is a number from 0 to {MAX_SECONDS}, a hundred years; not {str(seconds)[:60]}.")
     return Restriction("expires", lifetime_ms=int(seconds * 1000))  # type: ignore[operator]
 

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 
 from permission_strategies import operations, permissions, permits_by_definition
-from retinue.security import Authority, AuthorityError, DefinitionError, Denied, PatternError, deny
+from retinue.security import Authority, AuthorityError, ConstraintError, DefinitionError, Denied, PatternError, deny, where
+from retinue.security.authority import MAX_SOURCES
+from retinue.security.constraints import known_from
 
 
 def test_by_default_the_root_may_do_everything():
@@ -120,3 +122,69 @@ def test_statistics_count_what_is_alive():
     after = authority.statistics()
     assert (after.contexts, after.permission_sets) == (before.contexts + 1, before.permission_sets + 1)
     assert context.allows("fs.read")
+
+
+def test_a_source_is_made_once_and_kept_under_its_name():
+    authority = Authority()
+    payees = authority.source("payees", limit=3)
+    assert authority.source("payees") is payees
+    assert payees.limit == 3
+    assert dict(authority.sources) == {"payees": payees}
+    with pytest.raises(TypeError):
+        authority.sources["other"] = payees
+    for bad in ("", "a b", "a.*", None, 3):
+        with pytest.raises(ConstraintError):
+            authority.source(bad)
+    with pytest.raises(ConstraintError):
+        authority.source("other", limit=0)
+    assert authority.statistics().sources == 1
+
+
+def test_sources_are_bounded_and_guarded():
+    authority = Authority()
+    for number in range(MAX_SOURCES):
+        authority.source(f"s{number}")
+    with pytest.raises(AuthorityError, match="1024 sources"):
+        authority.source("one-more")
+    assert authority.source("s0").name == "s0"
+
+    def refuse():
+        raise Denied("inside a handler")
+
+    authority.guard = refuse
+    with pytest.raises(Denied):
+        authority.source("s0")
+
+
+def test_sets_of_another_authority_are_asked_about_this_ones_sources():
+    here, there = Authority(), Authority()
+    foreign = there.permission_set(["**", where("pay", to=known_from("payees"))])
+    there.source("payees").add("EVE")
+    here.source("payees").add("ACME")
+    met = here.everything.meet(foreign)
+    assert met.permits("pay", {"to": "ACME"})
+    assert not met.permits("pay", {"to": "EVE"})
+
+
+def test_a_listener_hears_of_what_is_minted_and_can_refuse_it():
+    authority = Authority()
+    heard = []
+    authority.on_event = lambda event, context: heard.append((event, context.subject))
+    authority.mint("alice", ["**"]).narrow("fs.read")
+    authority.adopt(authority.principal("bob"), [])
+    assert heard == [("mint", "alice"), ("adopt", "bob")]
+
+    def full(event, context):
+        raise AuthorityError("no room for the record")
+
+    authority.on_event = full
+    with pytest.raises(AuthorityError, match="no room"):
+        authority.mint("eve", ["**"])
+
+
+@pytest.mark.parametrize("version", ["", 3, "x" * 256])
+def test_a_policy_version_is_a_short_name(version):
+    authority = Authority()
+    authority.policy_version = version
+    with pytest.raises((AuthorityError, DefinitionError), match="policy version"):
+        authority.mint("alice", [])

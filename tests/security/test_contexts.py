@@ -5,8 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from permission_strategies import operations, passes, permissions, restrictions
-from retinue.security import Authority, DefinitionError, PatternError, allow, deny
+from permission_strategies import argument_dicts, asked_lists, operations, passes, permissions, restrictions
+from retinue.security import (
+    Authority,
+    DefinitionError,
+    ForgedContext,
+    PatternError,
+    allow,
+    deny,
+    expires,
+    label,
+    limit,
+    max_risk,
+    needs_approval,
+    unlabelled,
+    where,
+)
+from retinue.security.constraints import at_most, one_of
 from retinue.security.context import MAX_CHILDREN
 
 AUTHORITY = Authority()
@@ -87,6 +102,131 @@ def test_a_narrowed_context_is_a_child_of_the_same_principal():
     assert (child.subject, child.tenant, child.project, child.session) == ("alice", "acme", "q3", "s1")
     assert AUTHORITY.is_genuine(child)
     assert context.allows("fs.write"), "the parent keeps what it had"
+
+
+# --- with all that a restriction can be
+
+
+@given(asked_lists, asked_lists)
+def test_narrowing_by_anything_is_idempotent_and_in_any_order_the_same(first, second):
+    one = [asked.restriction for asked in first]
+    two = [asked.restriction for asked in second]
+    context = AUTHORITY.mint("alice", ["**"]).narrow(*one)
+    narrowed = context.narrow(*two)
+    assert narrowed.narrow(*two) is narrowed
+    assert context.narrow(*reversed(two)).permissions is narrowed.permissions
+    assert AUTHORITY.root.narrow(*two).narrow(*one).permissions is narrowed.permissions
+    assert (narrowed is context) is (narrowed.permissions is context.permissions)
+
+
+@given(asked_lists, asked_lists, operations, argument_dicts)
+def test_what_is_narrowed_by_anything_never_allows_more(first, second, operation, arguments):
+    context = AUTHORITY.mint("alice", ["**"]).narrow(*(asked.restriction for asked in first))
+    narrowed = context.narrow(*(asked.restriction for asked in second))
+    assert narrowed.allows(operation, arguments, risk="L1") <= context.allows(operation, arguments, risk="L1")
+    assert (" is permitted" in narrowed.explain(operation, arguments)) is narrowed.allows(operation, arguments)
+
+
+def test_arguments_decide_where_a_layer_asks_for_them():
+    small = AUTHORITY.mint("alice", ["payments.*"]).narrow(where("payments.send", amount=at_most(100), to=one_of("ACME")))
+    assert small.allows("payments.send", {"to": "ACME", "amount": 40})
+    assert not small.allows("payments.send", {"to": "ACME", "amount": 400})
+    assert not small.allows("payments.send", {"to": "MALLORY", "amount": 4})
+    assert not small.allows("payments.send"), "unseen"
+    assert small.allows("payments.list")
+    text = small.explain("payments.send", {"to": "ACME", "amount": 400})
+    assert "its argument 'amount' is not at_most(100) (added by narrow(), context " in text
+
+
+def test_consent_is_no_permission():
+    context = AUTHORITY.mint("alice", ["**"]).narrow(needs_approval("payments.**", unless={"amount": at_most(10)}))
+    assert not context.allows("payments.send", {"amount": 11})
+    assert "needs a person's consent" in context.explain("payments.send", {"amount": 11})
+    assert context.allows("payments.send", {"amount": 10})
+
+
+def test_labels_only_grow_and_refuse_where_a_layer_says_so():
+    alice = AUTHORITY.mint("alice", ["**", unlabelled("mail.send", labels=["web"])])
+    assert alice.labels == frozenset()
+    touched = alice.narrow(label("web"), label("file:x"))
+    assert touched.labels == {"web", "file:x"}
+    assert touched.narrow(label("web")) is touched
+    assert touched.narrow(label()) is touched
+    assert alice.allows("mail.send")
+    assert not touched.allows("mail.send")
+    assert "under the label 'web'" in touched.explain("mail.send")
+    assert touched.narrow(allow("**")).labels == touched.labels
+    assert alice._meet(AUTHORITY.root.narrow(label("web"))).labels == {"web"}
+
+
+# --- joining contexts
+
+
+def test_a_context_can_be_narrowed_by_another_one():
+    alice = AUTHORITY.mint("alice", ["fs.*", "web.*"]).narrow(label("web"))
+    bob = AUTHORITY.mint("bob", ["fs.*", "mail.*", expires(seconds=60), limit(calls=5)]).narrow(label("mail"))
+    joint = alice.narrow(bob)
+    assert joint.permissions is alice.permissions.meet(bob.permissions)
+    assert joint.labels == {"web", "mail"}
+    assert joint.limits == bob.limits
+    assert joint.accounts is bob.accounts
+    assert joint.subject == "alice"
+    assert joint.parent is alice
+    assert [name for name in ("fs.read", "web.get", "mail.send") if joint.allows(name)] == ["fs.read"]
+    assert joint.descends_from(alice)
+    assert not joint.descends_from(bob), "it does not speak for bob"
+    assert joint.narrow(bob) is joint
+    assert joint.narrow("fs.read").narrow(bob, alice).parent is joint
+    text = joint.explain("web.get")
+    assert f"(added by narrow(), context {joint.id} of 'alice'; there by mint(), context {bob.parent.id} of 'bob')" in text
+
+
+def test_a_context_that_is_joined_with_itself_or_an_ancestor_is_the_same():
+    alice = AUTHORITY.mint("alice", ["fs.*"])
+    child = alice.narrow("fs.read")
+    assert alice.narrow(alice) is alice
+    assert child.narrow(alice) is child
+    assert alice.narrow(child).permissions is child.permissions
+    assert alice.narrow(child, "fs.read") is not alice
+
+
+def test_joining_takes_genuine_contexts_of_the_same_authority_only():
+    forged = object.__new__(type(AUTHORITY.root))
+    for other in (Authority().root, Authority().mint("x", ["fs.*"]), forged):
+        with pytest.raises(ForgedContext):
+            AUTHORITY.root.narrow(other)
+        with pytest.raises(ForgedContext):
+            AUTHORITY.mint("alice", ["**"]).narrow("fs.read", other)
+
+
+@given(contexts, contexts, contexts)
+def test_joining_is_commutative_and_associative_in_what_is_permitted(a, b, c):
+    assert a.narrow(b).permissions is b.narrow(a).permissions is a.narrow(b, a, b).permissions
+    assert a.narrow(b).narrow(c).permissions is a.narrow(b.narrow(c)).permissions
+
+
+# --- grants
+
+
+def test_children_that_are_granted_the_same_share_a_context():
+    alice = AUTHORITY.mint("alice", ["fs.*", "web.*"])
+    grant = alice._grant(["fs.*"])
+    assert alice._grant(["fs.*"]) is grant
+    assert grant.permissions is alice.narrow(["fs.*"]).permissions
+    assert grant.parent is alice
+    assert alice._grant(["**"]) is alice
+    assert alice._grant(["fs.*", deny("fs.x")]) is not grant
+    assert "the grant of an actor" in grant.explain("web.get")
+
+
+def test_grants_with_an_account_or_a_deadline_are_not_shared():
+    alice = AUTHORITY.mint("alice", ["**"])
+    for asked in (["**", limit(calls=3)], ["**", expires(seconds=60)]):
+        assert alice._grant(asked) is not alice._grant(asked)
+    assert alice._grant(["**", limit(calls=3)]).accounts != alice._grant(["**", limit(calls=3)]).accounts
+    for bad in ("fs.*", None, 3):
+        with pytest.raises(DefinitionError):
+            alice._grant(bad)
 
 
 # --- the runtime's meet with a grant
@@ -193,6 +333,16 @@ def test_what_descends_never_permits_more(context, asked, operation):
 
 
 # --- what it tells
+
+
+def test_a_context_shows_its_limits_and_the_policy_under_which_it_was_minted():
+    authority = Authority()
+    alice = authority.mint("alice", ["**", max_risk("L2"), limit(depth=3)])
+    assert (alice.limits.risk, alice.limits.depth) == (2, 3)
+    assert alice.policy_version == "1"
+    authority.policy_version = "2"
+    assert authority.mint("bob", []).policy_version == "2"
+    assert alice.narrow("fs.*").policy_version == "1"
 
 
 def test_ids_are_short_and_unique_and_the_lineage_lists_them_from_the_oldest():

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from retinue.security import Authority, ForgedContext, SecurityContext, allow
+from retinue.security import Authority, ForgedContext, SecurityContext, allow, limit
 from retinue.security.context import Principal
 
 FIELDS = ["permissions", "parent", "_principal", "_registry", "_number", "_step", "_children", "_accounts", "_others"]
@@ -145,6 +145,40 @@ def test_a_genuine_context_that_was_given_another_parent_is_refused(authority, a
     object.__setattr__(stolen, "parent", alice)
     assert_refused(authority, stolen)
     assert not stolen.descends_from(alice)
+
+
+def test_a_genuine_context_whose_accounts_were_taken_away_is_refused(authority):
+    poor = authority.mint("alice", ["**", limit(calls=1)])
+    assert "altered" not in repr(poor)
+    object.__setattr__(poor, "_accounts", ())
+    assert_refused(authority, poor)
+    with pytest.raises(ForgedContext):
+        poor.narrow(allow("fs.read"))
+
+
+def test_a_genuine_context_that_forgot_what_it_was_met_with_is_refused(authority, alice):
+    one, two = authority.mint("clerk", ["fs.*"]), authority.mint("clerk", ["fs.*"])
+    for forgotten in ((), (two,), (one, two), None, 3):
+        met = authority.mint("alice", ["fs.read"]).narrow(one)
+        assert authority.is_genuine(met)
+        object.__setattr__(met, "_others", forgotten)
+        assert_refused(authority, met)
+    for forgotten in ((), (two, one), (one,), (one, two, two)):
+        met = authority.mint("alice", ["fs.read"]).narrow(one, two)
+        assert authority.is_genuine(met)
+        object.__setattr__(met, "_others", forgotten)
+        assert_refused(authority, met)
+
+
+def test_a_forged_context_cannot_be_revoked_adopted_or_met_with(authority, alice):
+    forged = forge(alice, permissions=authority.everything)
+    with pytest.raises(ForgedContext):
+        authority.revoke(forged)
+    with pytest.raises(ForgedContext):
+        authority.adopt(authority.principal("alice"), [], origin=forged)
+    with pytest.raises(ForgedContext):
+        alice._meet(forge(authority.mint("clerk", ["web.*"])))
+    assert authority.is_revoked(forged) is False
 
 
 def test_an_altered_ancestor_breaks_the_descent_of_its_children(authority, alice):
