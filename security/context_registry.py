@@ -144,9 +144,9 @@ class ContextRegistry:
             theirs = context._others
             if not others:
                 return not theirs
-            if len(others) == 1:  # a grant; the rest is rare
+            if len(others) == 1:  # a grant; more is rare
                 return len(theirs) == 1 and others[0]() is theirs[0]
-            return len(others) == len(theirs) and [one() for one in others] == [*theirs]  # contexts are equal if they are the same
+            return len(theirs) == len(others) and all(one() is other for one, other in zip(others, theirs, strict=True))
         except Exception:  # a slot was emptied, or filled with something else, behind our back
             return False
 
@@ -185,6 +185,12 @@ class ContextRegistry:
     def _mark(self, context: SecurityContext) -> None:
         self.revoked[ref(context, self._release)] = None
 
+    def _is_marked(self, one: _Ref) -> bool:
+        try:
+            return one in self.revoked
+        except TypeError:  # it is dead, so somebody took it away from the context that hangs on it
+            return True
+
     def is_revoked(self, context: SecurityContext) -> bool:
         """Whether the context, or one that it hangs on, was revoked. A forged one is not known here."""
         return bool(self.revoked) and type(context) is SecurityContext and ref(context) in self.revoked
@@ -203,7 +209,7 @@ class ContextRegistry:
                 if record is None or alive is None:
                     continue
                 _, parent, _, _, others = record
-                if (parent is not None and parent in self.revoked) or any(other in self.revoked for other in others):
+                if (parent is not None and self._is_marked(parent)) or any(map(self._is_marked, others)):
                     self._mark(alive)
             return True
 

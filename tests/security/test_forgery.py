@@ -163,7 +163,14 @@ def test_a_genuine_context_that_forgot_what_it_was_met_with_is_refused(authority
         assert authority.is_genuine(met)
         object.__setattr__(met, "_others", forgotten)
         assert_refused(authority, met)
-    for forgotten in ((), (two, one), (one,), (one, two, two)):
+
+    class Liar:
+        __hash__ = None
+
+        def __eq__(self, other):
+            return True
+
+    for forgotten in ((), (two, one), (one, Liar()), (one,), (one, two, two)):
         met = authority.mint("alice", ["fs.read"]).narrow(one, two)
         assert authority.is_genuine(met)
         object.__setattr__(met, "_others", forgotten)

@@ -136,6 +136,17 @@ def test_revoking_asks_the_guard_and_takes_genuine_contexts_only(authority):
     authority.check(alice)
 
 
+def test_a_context_that_was_altered_does_not_keep_others_from_being_revoked(authority):
+    altered = authority.mint("eve", ["**"]).narrow("fs.read")
+    object.__setattr__(altered, "parent", None)
+    gc.collect()
+    alice = authority.mint("alice", ["**"])
+    child = alice.narrow("fs.read")
+    authority.revoke(alice)
+    assert_ended(authority, child)
+    assert authority.is_revoked(altered)
+
+
 def test_revoked_contexts_that_nobody_holds_are_forgotten(authority):
     before = authority.statistics().contexts
     for number in range(200):
