@@ -68,6 +68,8 @@ def gate() -> dict[str, Block]:
         "permits, path constraint": repeated(lambda: inside.allows("fs.read", arguments), True),
         "admit, by name": repeated(admit(door, plain), message),
         "admit, path constraint": repeated(admit(door, inside), message),
+        "admit, with a deadline": repeated(admit(door, plain.narrow(rt.expires(seconds=86_400))), message),
+        "admit, a call of a budget": repeated(admit(door, plain.narrow(rt.limit(calls=10**12))), message),
         "admit, one sync policy": repeated(admit(asking, plain), message),
     }
 
@@ -80,6 +82,7 @@ def contexts() -> dict[str, Block]:
     return {
         "mint": repeated(lambda: authority.mint("bench", ["fs.*", "net.*"])),
         'narrow(allow("fs.read"))': repeated(lambda: context.narrow(rt.allow("fs.read"))),
+        "narrow(expires(seconds=60))": repeated(lambda: context.narrow(rt.expires(seconds=60))),
         "narrow with a path constraint": repeated(lambda: context.narrow(rt.where("fs.read", path=rt.within("reports/")))),
         "met with a grant, again": repeated(lambda: context._meet(grant), context._meet(grant)),
     }
