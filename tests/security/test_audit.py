@@ -307,6 +307,18 @@ def test_removed_added_and_reordered_records_show(change: Any, number: int) -> N
     assert broken_at(change(list(ENTRIES))) == number
 
 
+@pytest.mark.parametrize("place", range(1, 6))
+def test_records_of_another_chain_of_the_same_key_do_not_fit_in(place: int) -> None:
+    log = AuditLog(KEY)
+    for _ in range(6):
+        log.record("mint", allowed=True)
+    others = log.entries()
+    assert verify_chain(others, KEY)
+    assert broken_at([*ENTRIES[:place], *others[place:]]) == place + 1
+    if place < 5:
+        assert broken_at([*ENTRIES[:place], others[place], *ENTRIES[place + 1 :]]) == place + 1
+
+
 @pytest.mark.parametrize("cut", range(6))
 def test_a_cut_at_the_end_shows_against_a_head_that_was_kept(cut: int) -> None:
     rows = ENTRIES[:cut]
