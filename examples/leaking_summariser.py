@@ -24,21 +24,29 @@ FILES = {
 
 @rt.message
 class Read(rt.Request[str]):
+    """Read a file."""
+
     path: str
 
 
 @rt.message
 class Post(rt.Request[str]):
+    """Post something to a web address."""
+
     url: str
     body: str
 
 
 @rt.message
 class Summarise(rt.Request[str]):
+    """Sum a file up."""
+
     path: str
 
 
 class Files(rt.Actor):
+    """Reads files for whoever may read them."""
+
     @rt.handler(requires="fs.read")
     def read(self, message: Read) -> str:
         if message.path.endswith("private.txt"):
@@ -59,6 +67,8 @@ class Web(rt.Actor):
 
 
 class Summariser(rt.Actor):
+    """Sums mail up, and obeys it."""
+
     def __init__(self, files: rt.Ref[Files], web: rt.Ref[Web]) -> None:
         self.files = files
         self.web = web

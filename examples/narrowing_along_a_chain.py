@@ -33,12 +33,16 @@ class Order(rt.Request[str]):
 
 
 class Books(rt.Actor):
+    """Where each payment is written down."""
+
     @rt.handler(requires="books.write")
     def book(self, message: Book) -> str:
         return f"{message.cents} cents to {message.to}, for {self.ctx.security.subject}"
 
 
 class Bank(rt.Actor):
+    """Pays, and books what it paid."""
+
     def __init__(self, books: rt.Ref[Books]) -> None:
         self.books = books
 
