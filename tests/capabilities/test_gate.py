@@ -10,13 +10,14 @@ import retinue as rt
 from permission_strategies import operations, permissions, permits_by_definition
 from retinue.capabilities import Gate, GateStatistics
 from retinue.capabilities.budgets import Ledger
+from retinue.capabilities.policy import Verdict, policy
 from retinue.capabilities.self_test import prove_that_it_refuses
 from retinue.security import Authority, AuthorityError, Denied, ForgedContext, PatternError, PermissionSet, SecurityContext, allow
 from retinue.security.audit import AuditLog
 from retinue.security.constraints import at_most, one_of, within
 from retinue.security.context_registry import ContextRegistry
 from retinue.security.decisions import ALLOWED, Decision
-from retinue.security.errors import ApprovalRequired, BudgetExceeded, Expired, Revoked
+from retinue.security.errors import ApprovalRequired, AuditUnavailable, BudgetExceeded, Expired, Revoked
 from retinue.security.restrictions import deny, expires, label, limit, max_risk, needs_approval, unlabelled, where
 
 AUTHORITY = Authority()
@@ -371,6 +372,28 @@ def test_a_refusal_comes_before_a_question(gate, authority):
     context = authority.mint("alice", ["payments.*", needs_approval("payments.*")]).narrow(deny("payments.send"))
     assert refuse(gate, context, approval=True).reason == "permission"
     assert refuse(gate, authority.mint("a", ["**", max_risk("L0")]), approval=True).reason == "risk"
+
+
+def test_a_refusal_of_the_layers_comes_before_the_question_of_a_policy(authority):
+    @policy
+    def asking(call):
+        return Verdict.ask("who is this for?")
+
+    gate = Gate(authority, policies=[asking])
+    assert refuse(gate, authority.mint("alice", ["fs.read"])).reason == "permission"
+    small = authority.mint("alice", ["**", where("payments.send", amount=at_most(1))])
+    assert refuse(gate, small).reason == "arguments"
+    assert "who is this for?" in str(refuse(gate, authority.root, kind=ApprovalRequired))
+
+
+def test_a_record_that_cannot_be_written_refuses_what_would_have_been_allowed_and_what_would_not(authority):
+    log = AuditLog()
+    gate = Gate(authority, audit=log)
+    log.close()
+    for context, risk in ((authority.root, "L3"), (authority.mint("eve", []), None)):
+        with pytest.raises(AuditUnavailable):
+            admit(gate, context, risk=risk)
+    assert gate.statistics() == GateStatistics(allowed=0, refused=2)
 
 
 def test_what_could_not_be_bound_to_a_consent_is_refused_instead_of_asked_about(gate, authority):
