@@ -169,9 +169,13 @@ def layer_restriction(layer: Layer) -> Restriction:
     return Restriction(layer.kind, frozenset() if layer.restricts_nothing else frozenset((layer,)))
 
 
+# As `_parse`, and of patterns alone: constraints hold values, which nothing that the process shares should keep.
+_pattern = lru_cache(maxsize=MAX_PARSED)(Pattern)
+
+
 def _ruled(kind: Kind, patterns: tuple[str, ...], constraints: tuple[tuple[str, Constraint], ...], *, is_open: bool = False) -> Restriction:
     name = "needs_approval" if kind == "ask" else kind
-    rules = frozenset(Rule(Pattern(pattern), constraints, is_open) for pattern in _plain_patterns(name, patterns))
+    rules = frozenset(Rule(_pattern(pattern), constraints, is_open) for pattern in _plain_patterns(name, patterns))
     return layer_restriction(Layer(kind, rules))
 
 
