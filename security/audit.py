@@ -191,6 +191,7 @@ class AuditLog:
         operation: str | None = None,
         reason: str = "",
         security: SecurityContext | None = None,
+        subject: str | None = None,
         path: str | None = None,
         message_type: str | None = None,
         arguments_digest: str | None = None,
@@ -205,6 +206,7 @@ class AuditLog:
             operation: The operation's dotted name.
             reason: A stable word.
             security: The context that it was decided under; its id, root, subject, tenant and policy version are recorded.
+            subject: Whom it is about, where there is no context to tell it.
             path: The path of the actor that was addressed.
             message_type: The name of the message's type.
             arguments_digest: What `digest` gave for the arguments.
@@ -223,7 +225,9 @@ class AuditLog:
                 )
             try:
                 self._recording = True  # in here: what interrupts from now on finds the way to `finally`
-                entry = self._entry(kind, allowed, operation, reason, _who(security), path, message_type, arguments_digest, detail, count)
+                entry = self._entry(
+                    kind, allowed, operation, reason, _who(security, subject), path, message_type, arguments_digest, detail, count
+                )
                 if self._sink is not None:
                     self._sink.write(entry)
             except Exception as error:
@@ -384,10 +388,10 @@ def _unknown_kind(kind: object) -> NoReturn:
     raise ValueError(f"an object of type {type(kind).__name__} is no kind of record: they are {', '.join(sorted(KINDS))}")
 
 
-def _who(security: SecurityContext | None) -> tuple[str | None, ...]:
+def _who(security: SecurityContext | None, subject: str | None) -> tuple[str | None, ...]:
     """What a record says of a context: its id, root, subject, tenant and policy version. Of a forged one, which may raise, nothing."""
     if type(security) is not SecurityContext:
-        return _NOBODY
+        return _NOBODY if subject is None else (None, None, _plain(subject), None, None)
     try:
         root = security
         for _ in range(10_000):  # a forged context may be its own ancestor

@@ -380,7 +380,7 @@ def restriction_of(permissions: Iterable[str | Restriction], now_ms: int | None 
         DefinitionError: `permissions` is a bare `str`, no iterable, or holds something else than patterns and restrictions.
         PatternError: A pattern is malformed.
     """
-    if isinstance(permissions, str | bytes) or not isinstance(permissions, Iterable):
+    if isinstance(permissions, str | bytes | Mapping) or not isinstance(permissions, Iterable):
         raise DefinitionError(
             f"permissions are a list of patterns, not {type(permissions).__name__}. "
             "Write permissions=['fs.read'] for one, ['**'] for everything, [] for nothing."

@@ -131,7 +131,7 @@ class AskSlot:
         label = type(delivery.message).__qualname__
         bounded = delivery.postmark is not None and delivery.postmark.bounded
         if bounded and self.stage != RUNNING:
-            error: Exception = expired_error(delivery, "before it was taken up, so it was not carried out")
+            error: Exception = self.kernel.book.refused(expired_error(delivery, "before it was taken up, so it was not carried out"))
         elif self.stage == ROOM:
             error = MailboxFull(
                 f"{cell.path} had no room for {label} within {_seconds(delivery)} ({cell.waiting()} messages wait, capacity {cell.spec.mailbox.capacity}): "

@@ -11,7 +11,7 @@ import trio
 
 from retinue.security.audit import AuditLog, verify_chain
 from retinue.security.audit_file import AuditFile, read_audit_file
-from retinue.security.errors import DefinitionError
+from retinue.security.errors import AuditUnavailable, AuthorityError, DefinitionError, Denied
 from retinue.security.keys import KeyFile
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from retinue.security.audit import AuditEntry, AuditHead, AuditStatistics
     from retinue.security.audit_chain import Kind
     from retinue.security.context import SecurityContext
+    from retinue.security.errors import NoContext
 
 __all__ = ["AuditBook", "SystemAudit"]
 
@@ -78,6 +79,20 @@ class AuditBook:
             labels = f", with the labels {', '.join(sorted(own.labels))}" if own.labels else ""
             detail = f"for {asker.subject!r} (context {asker.id}){labels}"
             self.log.record("amplification", allowed=True, operation=operation, security=own, path=path, detail=detail)
+
+    def refused(self, error: Denied | NoContext) -> AuthorityError:
+        """Records a refusal that was made before the gate could be asked. Returns it, or the AuditUnavailable that it is now where that cannot be."""
+        if self.log is None:
+            return error
+        reason, subject, operation, path = "no_context", None, None, None
+        if isinstance(error, Denied):
+            reason, subject, operation, path = error.reason, error.subject, error.operation, error.path
+        try:
+            self.log.record("decision", allowed=False, operation=operation, reason=reason, subject=subject, path=path, detail=str(error))
+        except AuditUnavailable as unavailable:
+            unavailable.__cause__ = error
+            return unavailable
+        return error
 
     def started(self, name: str, root: SecurityContext) -> None:
         """Records that the system runs from now on."""

@@ -18,20 +18,21 @@ both, and has the labels of both.
 
 from __future__ import annotations
 
+import functools
 import sys
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Delivery, Roots, current
 from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.stepping import turn_frame
-from retinue.security.errors import Denied, Expired, NoContext
+from retinue.security.errors import AuditUnavailable, Denied, Expired, NoContext
 from retinue.security.limits import DEFAULT_DEPTH
 from retinue.security.restrictions import allow, label, limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
@@ -41,6 +42,7 @@ __all__ = [
     "acting",
     "answered",
     "check_alive",
+    "check_stop",
     "child_grant",
     "effective",
     "fan_in",
@@ -56,6 +58,28 @@ MAX_LEVELS: Final = 32
 """Levels of actors below `/user`, whatever the limits of whoever spawns."""
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _on_record(rule: Callable[Concatenate[Kernel, P], T]) -> Callable[Concatenate[Kernel, P], T]:
+    """A rule whose refusals are audited before they are answered: the gate never hears of what is refused here."""
+
+    @functools.wraps(rule)
+    def recorded(kernel: Kernel, /, *arguments: P.args, **keywords: P.kwargs) -> T:
+        try:
+            return rule(kernel, *arguments, **keywords)
+        except AuditUnavailable:
+            raise
+        except (Denied, NoContext) as error:
+            refusal = kernel.book.refused(error)
+            if refusal is error:
+                raise
+        raise refusal
+
+    return recorded
+
+
 # -- messages --------------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -64,6 +88,7 @@ def effective(context: SecurityContext, grant: SecurityContext) -> SecurityConte
     return context._meet(grant)
 
 
+@_on_record
 def sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell | None) -> SecurityContext:
     """Rules 2 and 3: the context that a message is sent under.
 
@@ -80,6 +105,10 @@ def sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: 
         NoContext: Nobody's authority is in force, and no context was given.
         SystemClosed: The system has ended.
     """
+    return _sending(kernel, turn, context, target)
+
+
+def _sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell | None) -> SecurityContext:
     if context is not None:
         kernel.authority.check(context)
     if turn.__class__ is Delivery and _in_force(kernel, turn):
@@ -96,10 +125,11 @@ def sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: 
     )
 
 
+@_on_record
 def from_outside(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell) -> SecurityContext:
     """Rule 3 for the twins: whoever holds one holds the system, from any thread that is no handler's."""
     if turn.__class__ is Delivery:  # another system's handler, or a thread that was started in a handler: no authority of its own
-        return sending(kernel, turn, context, target)
+        return _sending(kernel, turn, context, target)
     if context is None:
         return kernel.root
     kernel.authority.check(context)
@@ -214,6 +244,7 @@ def received(turn: Delivery, delivery: Delivery, labels: frozenset[str] = frozen
 # -- actors ----------------------------------------------------------------------------------------------------------------------------------------
 
 
+@_on_record
 def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> SecurityContext:
     """Rule 4: the grant of an actor that is being spawned.
 
@@ -231,7 +262,7 @@ def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> Security
     if turn is kernel.roots and get_ident() == kernel.thread:
         grant = kernel.root
     else:
-        grant = sending(kernel, turn, None, None)
+        grant = _sending(kernel, turn, None, None)
         check_alive(kernel, grant, parent)
         _check_level(parent, grant)
     if asked is not None:
@@ -271,6 +302,19 @@ def _check_level(parent: Cell, grant: SecurityContext) -> None:
         )
 
 
+@_on_record
+def check_stop(kernel: Kernel, turn: Delivery | None, cell: Cell) -> None:  # noqa: ARG001 - each rule is of a kernel
+    """Raises Denied unless whoever acts may stop the actor: the system's holder, its parent, or a turn whose authority permits `actor.stop`."""
+    if turn is not None and turn.cell is not cell.parent and turn.security.allows("actor.stop") is not True:
+        raise Denied(
+            f"{turn.cell.path} may not stop {cell.path}: it is not its parent, and its context (subject {turn.security.subject!r}) is not permitted 'actor.stop'",
+            operation="actor.stop",
+            path=cell.path,
+            subject=turn.security.subject,
+        )
+
+
+@_on_record
 def own_authority(kernel: Kernel, turn: Delivery, operation: str) -> SecurityContext:
     """Rule 7: the actor's own authority for one operation of its manifest, in this turn.
 
@@ -306,6 +350,7 @@ def own_authority(kernel: Kernel, turn: Delivery, operation: str) -> SecurityCon
     return own
 
 
+@_on_record
 def guard(kernel: Kernel) -> None:
     """Rule 8: raises Denied inside a turn. The authority calls it before it makes or takes anything."""
     turn: Any = current()

@@ -36,7 +36,7 @@ from retinue.mailbox.letters import DeadLetters
 from retinue.mailbox.messages import Message, message_info
 from retinue.mailbox.queues import Mailbox
 from retinue.security.authority import Authority
-from retinue.security.errors import DefinitionError, Denied
+from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.auditing import AuditBook
@@ -447,13 +447,7 @@ class Kernel(Scheduler):
         if turn is not None and turn.cell is cell:
             lifecycle.stop_itself(cell)
             return
-        if turn is not None and turn.cell is not cell.parent and turn.security.allows("actor.stop") is not True:
-            raise Denied(
-                f"{turn.cell.path} may not stop {cell.path}: it is not its parent, and its context (subject {turn.security.subject!r}) is not permitted 'actor.stop'",
-                operation="actor.stop",
-                path=cell.path,
-                subject=turn.security.subject,
-            )
+        derivation.check_stop(self, turn, cell)
         watch = self.watch(cell)
         lifecycle.request_stop(cell, StopReason.STOPPED, None, grace)
         await watch.wait()
