@@ -1,6 +1,7 @@
 import copy
 import gc
 import pickle
+import sys
 import threading
 
 import pytest
@@ -139,13 +140,32 @@ def test_many_threads_add_to_one_source_and_its_limit_holds_exactly():
             assert not source.knows(object())
 
     threads = [threading.Thread(target=add, args=(100 * number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
     assert len(source) == len(source.values()) == 500
     assert len(refused) == 800 - 250
     assert all(source.knows(value) for value in source.values())
+
+
+@pytest.mark.parametrize("change", [lambda source: source.add("late"), lambda source: source.discard("early"), Source.clear, Source.values])
+def test_no_change_begins_while_another_is_under_way(change):
+    source = make_source("x")
+    source.add("early")
+    thread = threading.Thread(target=change, args=(source,))
+    with source._lock:
+        thread.start()
+        thread.join(0.05)
+        assert thread.is_alive()
+        assert source.values() == ("early",)
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_finaliser_that_runs_inside_may_add_too():
