@@ -37,7 +37,6 @@ MAX_CHARACTERS: Final = 16 * 2**20
 """Characters and bytes within a value, counted where a single one has more than 256."""
 
 _SMALL: Final = 256
-_ZONES: Final = frozenset((dt.timezone, zoneinfo.ZoneInfo))
 
 
 def canonical(value: Any) -> bytes:
@@ -133,7 +132,7 @@ def _write(value: Any, writer: _Writer, depth: int) -> None:
     elif kind is bool:
         writer.parts.append("t" if value else "f")
     else:
-        write = _WRITERS.get(kind)
+        write = _WRITERS.get(id(kind))
         if write is not None:
             write(value, writer, depth)
         else:
@@ -226,7 +225,10 @@ def _write_decimal(value: Decimal, writer: _Writer, _: int) -> None:
 
 
 def _write_datetime(value: dt.datetime, writer: _Writer, _: int) -> None:
-    if type(value.tzinfo) not in _ZONES:
+    zone = type(value.tzinfo)
+    if (
+        zone is not dt.timezone and zone is not zoneinfo.ZoneInfo
+    ):  # a class may claim to equal another, so none is looked for in a collection
         raise _OddValue(
             "is a datetime without a zone of the standard library, so its moment is not certain. Use datetime.now(timezone.utc)."
         )
@@ -247,7 +249,7 @@ def _write_path(value: pathlib.PurePath, writer: _Writer, _: int) -> None:
     writer.parts.append(f"P{windows}{len(text)}:{text}")
 
 
-_WRITERS: Final[dict[type, Callable[[Any, _Writer, int], None]]] = {
+_BY_TYPE: Final[dict[type, Callable[[Any, _Writer, int], None]]] = {
     list: _write_list,
     tuple: _write_tuple,
     dict: _write_dict,
@@ -267,16 +269,19 @@ _WRITERS: Final[dict[type, Callable[[Any, _Writer, int], None]]] = {
     ),
 }
 
+# By identity: a class whose metaclass claims that it equals `list` is none. (These classes live as long as the process, so no other has their ids.)
+_WRITERS: Final = {id(kind): write for kind, write in _BY_TYPE.items()}
+
 
 @lru_cache(maxsize=1024)
-def _plan_of(cls: Any) -> tuple[str, Callable[[Any], Any] | None, tuple[str, ...]]:
-    """How instances of a class are written: what comes first, what reads the fields (None: a member of an enum), and their names.
+def _plan_of(cls: Any) -> tuple[Any, str, Callable[[Any], Any] | None, tuple[str, ...]]:
+    """How instances of a class are written: the class, what comes first, what reads the fields (None: a member of an enum), and their names.
 
     A memo of a pure function: it saves time and nothing else.
     """
     name = f"{cls.__module__}.{cls.__qualname__}"
     if issubclass(cls, enum.Enum):
-        return f"e{len(name)}:{name}", None, ()
+        return cls, f"e{len(name)}:{name}", None, ()
     if "__attrs_attrs__" in cls.__dict__:
         fields = tuple(field.name for field in attrs.fields(cls))
     elif "__dataclass_fields__" in cls.__dict__:
@@ -285,18 +290,20 @@ def _plan_of(cls: Any) -> tuple[str, Callable[[Any], Any] | None, tuple[str, ...
         _refuse_type(cls)
     getter: Callable[[Any], Any] = attrgetter(*fields) if fields else lambda _: ()
     # Names of fields are identifiers, so the list of them has one reading.
-    return f"c{len(name)}:{name}({','.join(fields)})", getter, fields
+    return cls, f"c{len(name)}:{name}({','.join(fields)})", getter, fields
 
 
 def _refuse_type(cls: type) -> NoReturn:
-    plain = next((base.__name__ for base in cls.__mro__[1:] if base in _WRITERS or base in {str, int}), None)
+    plain = next((base.__name__ for base in cls.__mro__[1:] if base in _BY_TYPE or base in {str, int}), None)
     fix = f"Pass a plain {plain}." if plain else "Pass plain data: str, numbers, lists, dicts, messages."
     raise _OddValue(f"is of type {cls.__name__}, which has no canonical form. {fix}")
 
 
 def _write_instance(value: Any, writer: _Writer, depth: int) -> None:
     cls: Any = type(value)
-    first, getter, fields = _plan_of(cls)
+    known, first, getter, fields = _plan_of(cls)
+    if known is not cls:  # a class that claims to equal another
+        _, first, getter, fields = _plan_of.__wrapped__(cls)
     if getter is None:
         _write_member(first, value, writer)
         return

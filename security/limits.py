@@ -61,7 +61,8 @@ def cost_in_micro_usd(value: object) -> int:
     Raises:
         ConstraintError: It is no exact `Decimal`, `str` or `int`, negative, too large, or has more than six decimals.
     """
-    if type(value) not in (Decimal, str, int):
+    kind = type(value)
+    if kind is not Decimal and kind is not str and kind is not int:
         raise ConstraintError(
             f"a cost in US dollars is a str, a Decimal or an int, not {_shown(value)}: a float is not exact. Write cost_usd='0.50'."
         )

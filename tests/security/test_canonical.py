@@ -382,3 +382,21 @@ def test_a_keyed_digest_depends_on_the_key_and_is_no_plain_digest() -> None:
 def test_classes_of_the_same_fields_differ_also_within_a_container() -> None:
     for one, other in itertools.combinations([Pay("a", 1), Refund("a", 1), Box(1), Crate(1)], 2):
         assert canonical([one]) != canonical([other])
+
+
+def test_a_class_that_claims_to_be_another_is_not_taken_for_it() -> None:
+    class Claims(type):
+        """Its classes equal whatever they are compared with, and are found where that is found."""
+
+        claimed: type = int
+
+        def __eq__(cls, other: object) -> bool:
+            return True
+
+        def __hash__(cls) -> int:
+            return hash(cls.claimed)
+
+    for claimed in (list, dict, float, bytes, frozenset, Decimal, dt.datetime, uuid.UUID):
+        impostor = Claims("Impostor", (), {"claimed": claimed, "isoformat": lambda self: "2026-01-01", "__iter__": lambda self: iter(())})
+        with pytest.raises(rt.CanonicalError):
+            canonical(impostor())
