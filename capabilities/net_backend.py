@@ -6,7 +6,7 @@ import math
 import ssl
 from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, cast
 
 import httpcore
 import trio
@@ -30,7 +30,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, resolver: Resolver, rule: AddressRule) -> None:
         self._resolver = resolver
         self._rule = rule
-        self._backend: httpcore.AsyncNetworkBackend = httpcore.TrioBackend()
+        self._backend = cast("httpcore.AsyncNetworkBackend", httpcore.TrioBackend())
 
     async def connect_tcp(
         self,

@@ -105,11 +105,11 @@ def _walk(folder: int, parts: tuple[str, ...], flags: int, mode: int, *, mounts:
         for name in parts[:-1]:
             here, above = _step(here, name, HANDLE | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, 0), here
             os.close(above)
-            _check_mount(here, start)
         opened = _step(here, parts[-1], flags, mode)
     finally:
         os.close(here)
     try:
+        # Without links and `..` the way never comes back from a mount that it has entered, so its end tells for all of it.
         _check_mount(opened, start)
     except OSError:
         os.close(opened)

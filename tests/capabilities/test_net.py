@@ -167,6 +167,26 @@ async def test_a_request_cannot_lead_elsewhere_by_its_headers_or_extensions(opti
         assert (await client.get(url_of(server), headers={"Host": f"{GOOD}:{server.port}"}, extensions={"timeout": {}})).is_success
 
 
+@pytest.mark.parametrize(
+    "other", ["http://evil.example:PORT/a", "http://api.example.com:1/a", "http://api.example.com:PORT/b", "https://api.example.com:PORT/a"]
+)
+async def test_a_url_that_httpx_reads_otherwise_than_it_is_checked_is_refused(other):
+    """No such URL is known; should the two readers ever differ, nothing is sent."""
+
+    class TwoFaced(httpx.URL):
+        def __str__(self):
+            return url_of(server, "/a")
+
+    async with serving(Server(answer())) as server, client_for(server) as client:
+        request = client.build_request("GET", url_of(server, "/a"))
+        request.url = TwoFaced(other.replace("PORT", str(server.port)))
+        with pytest.raises(GuardRefused, match="read in two ways"):
+            await client.send(request)
+        assert server.connections == 0
+        request.url = TwoFaced(url_of(server, "/a"))
+        assert (await client.send(request)).text == "ok"
+
+
 @pytest.mark.parametrize("method", ["CONNECT", "connect", "TRACE"])
 async def test_methods_of_proxies_are_refused(method):
     async with serving(Server(answer())) as server, client_for(server) as client:
