@@ -106,3 +106,12 @@ def _lines(page: str, header: str) -> list[str]:
     start = next(number for number, line in enumerate(lines) if line.startswith(f"| {header} |"))
     end = next(number for number in range(start, len(lines)) if not lines[number].startswith("|"))
     return lines[start + 2 : end]
+
+
+REASONS = re.findall(r'"(\w+)"', (rt.Denied.__doc__ or "").partition("reason:")[2])
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_every_reason_of_a_refusal_is_on_the_page(reason: str) -> None:
+    assert len(REASONS) == 13
+    assert f"`{reason}`" in TEXT["security.md"]
