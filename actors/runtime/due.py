@@ -44,9 +44,12 @@ def deadline_of(delivery: Delivery) -> float:
         asker = delivery.asker
         deadline = trio.current_time() + timeout_of(delivery)
         if asker is not None and asker.asked:  # a message that was told has no deadline, so it hands none on
-            deadline = min(deadline, deadline_of(asker))
+            sooner = deadline_of(asker)
+            if sooner <= deadline:
+                deadline = sooner
+                postmark.bounded = asker.postmark is not None and asker.postmark.bounded  # what it sends carries the authority that ends
         expiry = expiry_of(delivery)
-        if expiry < deadline:
+        if expiry <= deadline and expiry != math.inf:
             deadline, postmark.bounded = expiry, True
         postmark.deadline = deadline
     return deadline

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import trio.abc
 import trio.testing
 
+import retinue as rt
 from core_hosts import HOSTS, LOOP_NAMES, NAMES, Host
 from retinue.actors.runtime import stepping
 
@@ -20,6 +23,14 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Hos
 def loop_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Host:
     """Every host whose actors run in the loop, for what threads cannot do (cancel a handler, jump over time)."""
     return prepared(HOSTS[request.param], monkeypatch)
+
+
+@pytest.fixture(params=["inline", "by workers", "seeded"])
+def turn_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> rt.ActorSystem:
+    """A system, not entered yet, for each way that a message takes to its turn: in its asker's task, by the queue, and by the queue in a random order."""
+    if request.param == "by workers":
+        monkeypatch.setattr(stepping, "supported", lambda: False)
+    return rt.ActorSystem("turns", block_warning=math.inf, seed=4 if request.param == "seeded" else None)
 
 
 def prepared(host: Host, monkeypatch: pytest.MonkeyPatch) -> Host:
