@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 import pytest
 
 import retinue as rt
 from housekeeping import ROOT
-from retinue.security.authority import Authority
+from retinue.actors.budgets.ledger import MAX_OPEN, reserving
+from retinue.actors.runtime.derivation import MAX_LEVELS
+from retinue.capabilities.engine import DEFAULT_TIMEOUT
+from retinue.capabilities.policy import MAX_REASON
+from retinue.capabilities.policy_file import MAX_BYTES
+from retinue.capabilities.registry import MAX_DESCRIPTION
+from retinue.capabilities.registry_providers import STEP_TIMEOUT
+from retinue.security import redaction
+from retinue.security.audit import MAX_TEXT
+from retinue.security.audit_chain import KINDS, MIN_KEY_BYTES
+from retinue.security.authority import MAX_SOURCES, Authority
+from retinue.security.constraints_base import MAX_ITEMS, MAX_NESTING
+from retinue.security.constraints_scalars import MAX_VALUE_LENGTH
 from retinue.security.limits import RISKS
-from retinue.security.operations import Pattern
+from retinue.security.operations import MAX_OPERATION_LENGTH, Pattern
+from retinue.security.restrictions import MAX_LABEL_LENGTH
+from retinue.security.revocations import MAX_REVOKED
+from retinue.security.seal import DEFAULT_SECONDS, MAX_SEALED, SKEW_MS
+from retinue.security.seal_frame import MAX_BLOCKS, MAX_CHARACTERS
+from retinue.security.sources import MAX_SOURCE_VALUES
+
+
+def _parameter(function: Callable[..., Any], name: str) -> Any:
+    """The default of a function's parameter."""
+    return inspect.signature(function).parameters[name].default
+
 
 TEXT = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
 
@@ -115,3 +140,76 @@ REASONS = re.findall(r'"(\w+)"', (rt.Denied.__doc__ or "").partition("reason:")[
 def test_every_reason_of_a_refusal_is_on_the_page(reason: str) -> None:
     assert len(REASONS) == 13
     assert f"`{reason}`" in TEXT["security.md"]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_of_record_is_on_the_page(kind: str) -> None:
+    assert re.search(rf'^\| "{kind}" \| \S', TEXT["audit.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("page", "thing"),
+    [("audit.md", rt.AuditEntry), ("policies.md", rt.PolicyCall), ("policies.md", rt.Capability), ("permissions.md", rt.Limits)],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_every_field_of_it_is_on_the_page(page: str, thing: Any) -> None:
+    assert [field.name for field in attrs.fields(thing) if f"`{field.name}`" not in TEXT[page]] == []
+
+
+TOKEN_REASONS = re.findall(r'"(\w+)"', (rt.TokenError.__doc__ or "").partition("reason:")[2])
+
+
+def test_every_reason_of_a_refused_token_is_on_the_page() -> None:
+    assert len(TOKEN_REASONS) == 9
+    assert [reason for reason in TOKEN_REASONS if not re.search(rf"^\| `{reason}` \| \S", TEXT["tokens.md"], re.MULTILINE)] == []
+
+
+NUMBERS = {
+    "permissions.md": [
+        (f"at most {MAX_OPERATION_LENGTH} characters", "an operation"),
+        (f"Bounds: {MAX_ITEMS:,} values", "a constraint"),
+        (f"{MAX_NESTING} levels of `each`", "nesting"),
+        (f"{MAX_VALUE_LENGTH:,} characters in a value", "a value"),
+        (f"{MAX_SOURCE_VALUES:,} values (`source", "a source"),
+        (f"an authority {MAX_SOURCES:,}", "sources"),
+        (f"1 to {MAX_LABEL_LENGTH} characters", "a label"),
+    ],
+    "policies.md": [
+        (f"| {DEFAULT_TIMEOUT:g} s |", "policy_timeout"),
+        (f"cut at {MAX_REASON} characters", "a reason"),
+        (f"at most {MAX_DESCRIPTION:,} characters", "a description"),
+        (f"{MAX_BYTES:,} bytes", "a policy file"),
+        (f"may take {STEP_TIMEOUT:g} s", "a provider's step"),
+    ],
+    "audit.md": [
+        (f"at most {MAX_TEXT:,} characters", "a text"),
+        (f"`keep` | {_parameter(rt.AuditLog, 'keep'):,} records", "keep"),
+        (f"none, {_parameter(rt.AuditLog, 'every'):,} records", "every"),
+        (f"{MIN_KEY_BYTES} secret bytes at least", "a key"),
+        (
+            f"{redaction.MAX_TEXT:,} characters of a text, {redaction.MAX_ITEMS} items of a container, {redaction.MAX_DEPTH} levels",
+            "redaction",
+        ),
+        (f"{redaction.MAX_PARTS:,} values in all", "redaction"),
+    ],
+    "budgets.md": [
+        (f"{MAX_OPEN:,} of them", "reservations"),
+        (f"seconds={_parameter(reserving, 'seconds')})", "reserving"),
+    ],
+    "tokens.md": [
+        (f"| {DEFAULT_SECONDS:,.0f} s |", "a token's life"),
+        (
+            f"{MAX_CHARACTERS:,} characters, {MAX_BLOCKS} blocks (so it can be attenuated {MAX_BLOCKS - 1} times), {MAX_SEALED:,} tokens",
+            "a token",
+        ),
+        (f"{SKEW_MS // 1000} s in the future", "the clocks"),
+        (f"{MAX_REVOKED:,} ids", "revocations"),
+        (f"rotate(keep={_parameter(rt.KeyFile.rotate, 'keep')})", "rotating"),
+    ],
+    "security.md": [(f"more than {MAX_LEVELS} levels", "levels")],
+}
+
+
+@pytest.mark.parametrize(("page", "text", "what"), [(page, *number) for page, numbers in NUMBERS.items() for number in numbers])
+def test_numbers_are_those_of_the_code(page: str, text: str, what: str) -> None:
+    assert text in " ".join(TEXT[page].split()), what
