@@ -193,13 +193,13 @@ def allow(
         patterns: Patterns of operations.
         open: Where there are constraints: whether arguments that they do not name may be given. Default False: those must be missing or
             None, so that an argument which is added to a message later (a `bcc`) does not slip through.
-        arguments: Constraints by the names of arguments, for names that are no Python keywords arguments: `{"from": one_of("me")}`.
+        arguments: Constraints by the names of arguments, for names that cannot be keyword arguments, one at least: `{"from": one_of("me")}`.
         constraints: The same as keyword arguments: `path=within("reports/")`. An argument that is missing or None fails, except under
             `absent()` and where `one_of(None, …)` or `any_of(absent(), …)` says so.
 
     Raises:
         PatternError: A pattern is malformed.
-        ConstraintError: What an argument must be is no constraint.
+        ConstraintError: What an argument must be is no constraint, `arguments` is empty, or `open` no `bool`.
         DefinitionError: A pattern is no `str`.
     """
     if open is False and not constraints and arguments is None:
@@ -209,7 +209,13 @@ def allow(
             f"allow(open=…) is True or False, not an object of type {type(open).__name__}. "
             "For an argument that is named 'open' write allow(…, arguments={'open': …})."
         )
-    return _ruled("allow", patterns, checked_constraints(arguments, constraints, "allow()"), is_open=open)
+    checked = checked_constraints(arguments, constraints, "allow()")
+    if arguments is not None and not checked:
+        # Constraints that a program put together and that came out empty must not leave everything open.
+        raise ConstraintError(
+            "allow(…, arguments={…}) takes one constraint at least, such as {'path': within('reports/')}; leave it out for none."
+        )
+    return _ruled("allow", patterns, checked, is_open=open)
 
 
 def where(*patterns: str, arguments: Mapping[str, Constraint] | None = None, **constraints: Constraint) -> Restriction:

@@ -269,6 +269,7 @@ def test_equal_rules_are_one_and_what_restricts_nothing_is_left_out():
         (lambda: where("a"), "one constraint at least"),
         (lambda: where("a", arguments={}), "one constraint at least"),
         (lambda: needs_approval("a", unless={}), "one constraint at least"),
+        (lambda: allow("a", arguments={}), "one constraint at least"),
         (lambda: needs_approval("a", unless="x"), "mapping"),
         (lambda: where("a", amount=100), "constraint such as"),
         (lambda: where("a", amount=at_most), "constraint such as"),
