@@ -14,17 +14,21 @@ from click.testing import CliRunner
 import retinue as rt
 from housekeeping import ROOT
 from retinue import _twin, aio, errors, llm, sync
+from retinue.actors.budgets.messages import Reserve
 from retinue.actors.hosts import thread
 from retinue.actors.llm.endpoint import Timeouts
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.runtime import kernel, lifecycle, scheduler, shutdown, supervision
 from retinue.actors.runtime.context import ActorContext
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
+from retinue.capabilities.engine import DEFAULT_TIMEOUT
+from retinue.capabilities.registry_providers import STEP_TIMEOUT
 from retinue.cli.group import COMMANDS, main
 from retinue.mailbox.letters import REASONS
 from retinue.mailbox.messages import message_info
 from retinue.mailbox.queues import DEFAULT_CAPACITY
 from retinue.mailbox.wire_json import Limits
+from retinue.security.seal import DEFAULT_SECONDS, SKEW_MS
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 TEXT = {page.name: page.read_text(encoding="utf-8") for page in DOCS}
@@ -137,6 +141,13 @@ LIMITS = {
     "constructor and": kernel.START_TIMEOUT,
     "a blocking actor's thread": thread.JOIN_TIMEOUT,
     "a twin's loop": _twin.STUCK,
+    "an asynchronous policy": DEFAULT_TIMEOUT,
+    "a step of a provider": STEP_TIMEOUT,
+    "a sealed token": DEFAULT_SECONDS,
+    "a token from a clock": SKEW_MS / 1000,
+    "a reservation of a budget": Reserve().seconds,
+    "a request of `rt.guarded_client`": rt.guarded_client.__kwdefaults__["timeout"],
+    "its connecting": rt.guarded_client.__kwdefaults__["connect_timeout"],
     "the delay of the second restart": rt.Supervision().backoff[0],
     "the longest delay": rt.Supervision().backoff[1],
     "calm after which": supervision.RESET_AFTER,
