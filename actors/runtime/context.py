@@ -20,6 +20,7 @@ from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
+from retinue.actors.runtime.spending import Budget
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.watch import Watch
 from retinue.mailbox.errors import MailboxFull
@@ -137,6 +138,11 @@ class ActorContext:
             ConstraintError: A label is malformed.
         """
         derivation.taint(self._cell.kernel, self._turn(), labels)
+
+    @property
+    def budget(self) -> Budget:
+        """What the current message's authority may spend: reserve the worst case, do the work, settle with what it took."""
+        return Budget(self._cell.kernel, self._turn().security)
 
     def own_authority(self, operation: str) -> SecurityContext:
         """This actor's own authority for one operation, to be given as `context=` to what it sends in this turn: its grant and nothing of the asker's.

@@ -42,7 +42,6 @@ __all__ = [
     "acting",
     "answered",
     "check_alive",
-    "check_stop",
     "child_grant",
     "effective",
     "fan_in",
@@ -126,7 +125,7 @@ def _sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target:
 
 
 @_on_record
-def from_outside(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell) -> SecurityContext:
+def from_outside(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell | None) -> SecurityContext:
     """Rule 3 for the twins: whoever holds one holds the system, from any thread that is no handler's."""
     if turn.__class__ is Delivery:  # another system's handler, or a thread that was started in a handler: no authority of its own
         return _sending(kernel, turn, context, target)
@@ -299,18 +298,6 @@ def _check_level(parent: Cell, grant: SecurityContext) -> None:
             path=parent.path,
             subject=grant.subject,
             reason="depth",
-        )
-
-
-@_on_record
-def check_stop(kernel: Kernel, turn: Delivery | None, cell: Cell) -> None:  # noqa: ARG001 - each rule is of a kernel
-    """Raises Denied unless whoever acts may stop the actor: the system's holder, its parent, or a turn whose authority permits `actor.stop`."""
-    if turn is not None and turn.cell is not cell.parent and turn.security.allows("actor.stop") is not True:
-        raise Denied(
-            f"{turn.cell.path} may not stop {cell.path}: it is not its parent, and its context (subject {turn.security.subject!r}) is not permitted 'actor.stop'",
-            operation="actor.stop",
-            path=cell.path,
-            subject=turn.security.subject,
         )
 
 

@@ -19,6 +19,7 @@ from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.current import current
 from retinue.actors.runtime.handlers import ASYNC, DEF, GENERATOR, THREAD, HandlerInfo
 from retinue.actors.runtime.stepping import call
+from retinue.mailbox.messages import Message, message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
 __all__ = ["Door"]
 
 _RECORDED = frozenset({"L2", "L3"})
+
+
+@message(name="retinue/Stop@1")
+class Stop(Message):
+    """What the gate, its policies and the layers see where an actor stops another one: the operation `actor.stop` with this argument.
+
+    Attributes:
+        path: The path of the actor that is to stop.
+    """
+
+    path: str
 
 
 class Door:
@@ -94,6 +106,12 @@ class Door:
         """As `admit`, for a turn whose operation an asynchronous policy is asked about. Runs in the turn, so whatever ends the turn ends the waiting."""
         arguments, keywords = _asked(delivery)
         self._take(delivery, await self._gate.admit_async(*arguments, **keywords))
+
+    async def admit_stop(self, turn: Delivery, target: Cell) -> None:
+        """Asks the gate whether an actor that is not the target's parent may stop it. Raises Denied or ApprovalRequired."""
+        await self._gate.admit_async(
+            turn.security, turn.cell.grant, "actor.stop", Stop(target.path), path=target.path, message_type=Stop, risk="L1"
+        )
 
     def _take(self, delivery: Delivery, admission: Admission) -> None:
         """From here on the message is the one that was looked at: the gate's own copy, or what a policy made of it."""

@@ -447,7 +447,8 @@ class Kernel(Scheduler):
         if turn is not None and turn.cell is cell:
             lifecycle.stop_itself(cell)
             return
-        derivation.check_stop(self, turn, cell)
+        if turn is not None and turn.cell is not cell.parent:
+            await self.door.admit_stop(turn, cell)
         watch = self.watch(cell)
         lifecycle.request_stop(cell, StopReason.STOPPED, None, grace)
         await watch.wait()

@@ -26,6 +26,7 @@ from retinue.actors.runtime.names import Names, cell_of, check_name
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.running import interrupts
 from retinue.actors.runtime.shutdown import abandon, shut_down, shut_down_hard
+from retinue.actors.runtime.spending import SystemBudgets
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of
 from retinue.actors.runtime.watch import Watch
 from retinue.actors.runtime.watchdog import Watchdog
@@ -33,6 +34,7 @@ from retinue.capabilities.engine import DEFAULT_TIMEOUT
 from retinue.capabilities.gate import Gate
 from retinue.security.authority import Authority
 from retinue.security.errors import DefinitionError
+from retinue.security.seal import Sealer
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from retinue.mailbox.letters import DeadLetters
     from retinue.mailbox.queues import Mailbox
     from retinue.security.audit import AuditLog
+    from retinue.security.keys import KeyFile, KeyRing
+    from retinue.security.revocations import Revocations
 
 __all__ = ["ActorSystem"]
 
@@ -304,6 +308,42 @@ class ActorSystem:
     def audit(self) -> SystemAudit:
         """What was refused, asked, allowed, minted and revoked: `await system.audit.entries()`."""
         return self._audit
+
+    @property
+    def budgets(self) -> SystemBudgets:
+        """What contexts may spend and have spent: `await system.budgets.balance(context)`."""
+        return SystemBudgets(self._kernel)
+
+    def sealer(
+        self,
+        keys: KeyRing | KeyFile | str | Path | None = None,
+        *,
+        audience: str | None = None,
+        revocations: Revocations | str | Path | None = None,
+    ) -> Sealer:
+        """What turns contexts of this system into sealed tokens, and tokens into contexts, for the borders between processes. Not in a handler.
+
+        Args:
+            keys: A key ring, a key file, or the path of one, which is made where there is none. Default: `tokens.key` in `data_dir`.
+            audience: Who this is, where tokens are for one of several: those for others are refused.
+            revocations: Which tokens are revoked, or the path of a file of them. Default: `revoked.jsonl` in `data_dir`, or in memory without one.
+
+        Raises:
+            Denied: Called inside a handler.
+            DefinitionError: There are no keys: neither `keys` nor a `data_dir`.
+            KeyFileError, TokenError: A file cannot be used.
+        """
+        self._kernel.guard()
+        folder = self.data_dir
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if keys is None:
+            if folder is None:
+                raise DefinitionError("system.sealer() needs keys: give the path of a key file, or the system a data_dir=")
+            keys = folder / "tokens.key"
+        if revocations is None and folder is not None:
+            revocations = folder / "revoked.jsonl"
+        return Sealer(self.authority, keys, audience=audience, revocations=revocations, audit=self._kernel.book.log)
 
     def statistics(self) -> SystemStatistics:
         """The system's counts at this moment."""

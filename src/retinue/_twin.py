@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import get_ident
-from typing import Any, Final, Generic, Literal, NoReturn, TypedDict, TypeVar
+from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypedDict, TypeVar
 
 import attrs
 import trio
@@ -41,8 +41,10 @@ from retinue.mailbox.messages import Message
 from retinue.security.audit import AuditLog
 from retinue.security.context import SecurityContext
 from retinue.security.errors import DefinitionError
+from retinue.security.keys import KeyFile, KeyRing
+from retinue.security.revocations import Revocations
 
-__all__ = ["GUARD", "STUCK", "Call", "Options", "Twin", "TwinRef", "unwrap"]
+__all__ = ["GUARD", "STUCK", "Call", "Keys", "Options", "Revoked", "Twin", "TwinRef", "unwrap"]
 
 _log = logging.getLogger("retinue.twin")
 
@@ -71,6 +73,13 @@ class Options(TypedDict, total=False):
     policy_timeout: float
     capabilities: CapabilityRegistry | None
     audit: AuditLog | Literal[False] | None
+
+
+Keys: TypeAlias = KeyRing | KeyFile | str | Path | None
+"""What `system.sealer` takes as keys."""
+
+Revoked: TypeAlias = Revocations | str | Path | None
+"""What `system.sealer` takes as revocations."""
 
 
 class Call:

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 import attrs
 
-from retinue._twin import Call, Options, Twin, TwinRef, unwrap
+from retinue._twin import Call, Keys, Options, Revoked, Twin, TwinRef, unwrap
 from retinue._twin_loops import Loops
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.errors import StreamClosed
 from retinue.actors.runtime.portal import PULSE
 from retinue.actors.runtime.ref import Ref as CoreRef
+from retinue.actors.runtime.spending import SystemBudgets
 from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError
 
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
     from retinue.security.audit_chain import Kind
     from retinue.security.authority import Authority
     from retinue.security.context import SecurityContext
+    from retinue.security.seal import Sealer
 
-__all__ = ["ActorSystem", "Names", "Ref", "StreamReader", "SystemAudit", "Watch"]
+__all__ = ["ActorSystem", "Names", "Ref", "StreamReader", "SystemAudit", "SystemBudgets", "Watch"]
 
 A = TypeVar("A", bound="Actor")
 A_co = TypeVar("A_co", covariant=True)
@@ -181,6 +183,16 @@ class ActorSystem:
     def audit(self) -> SystemAudit:
         """What was refused, asked, allowed, minted and revoked: `await system.audit.entries()`."""
         return SystemAudit(self._twin, self._loops)
+
+    @property
+    def budgets(self) -> SystemBudgets:
+        """What contexts may spend and have spent: `await system.budgets.balance(context)`."""
+        self._twin.check_place("system.budgets", "use self.ctx.budget")
+        return SystemBudgets(self._twin.kernel, outside=True)
+
+    def sealer(self, keys: Keys = None, *, audience: str | None = None, revocations: Revoked = None) -> Sealer:
+        """What turns contexts into sealed tokens and back; as for `retinue.ActorSystem.sealer`."""
+        return self._twin.core.sealer(keys, audience=audience, revocations=revocations)
 
     async def statistics(self) -> SystemStatistics:
         """The system's counts at this moment; after its end, the last ones."""

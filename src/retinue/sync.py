@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, 
 
 import attrs
 
-from retinue._twin import Call, Options, Twin, TwinRef, unwrap
+from retinue._twin import Call, Keys, Options, Revoked, Twin, TwinRef, unwrap
+from retinue._twin_books import SystemAudit, SystemBudgets
 from retinue._twin_futures import Future
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
 from retinue.actors.runtime.asking import check_timeout
@@ -47,12 +48,11 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.watch import Terminated
     from retinue.mailbox.letters import DeadLetters
     from retinue.mailbox.queues import Mailbox
-    from retinue.security.audit import AuditEntry, AuditHead, AuditStatistics
-    from retinue.security.audit_chain import Kind
     from retinue.security.authority import Authority
     from retinue.security.context import SecurityContext
+    from retinue.security.seal import Sealer
 
-__all__ = ["ActorSystem", "Future", "Names", "Ref", "StreamReader", "SystemAudit", "Watch"]
+__all__ = ["ActorSystem", "Future", "Names", "Ref", "StreamReader", "SystemAudit", "SystemBudgets", "Watch"]
 
 A = TypeVar("A", bound="Actor")
 A_co = TypeVar("A_co", covariant=True)
@@ -168,7 +168,16 @@ class ActorSystem:
     @property
     def audit(self) -> SystemAudit:
         """What was refused, asked, allowed, minted and revoked: `system.audit.entries()`."""
-        return SystemAudit(self._twin)
+        return SystemAudit(self._twin, partial(_call, self._twin))
+
+    @property
+    def budgets(self) -> SystemBudgets:
+        """What contexts may spend and have spent: `system.budgets.balance(context)`."""
+        return SystemBudgets(self._twin)
+
+    def sealer(self, keys: Keys = None, *, audience: str | None = None, revocations: Revoked = None) -> Sealer:
+        """What turns contexts into sealed tokens and back; as for `retinue.ActorSystem.sealer`."""
+        return self._twin.core.sealer(keys, audience=audience, revocations=revocations)
 
     def statistics(self) -> SystemStatistics:
         """The system's counts at this moment; after its end, the last ones."""
@@ -446,36 +455,6 @@ class Names:
     def names(self) -> list[str]:
         """The registered names, sorted."""
         found: list[str] = _call(self._twin, "registry.names", self._twin.core.registry.names)
-        return found
-
-
-class SystemAudit:
-    """What the gate and the authority of a system decided; `retinue.ActorSystem.audit` describes it. It can be read after the system's end, too."""
-
-    def __init__(self, twin: Twin) -> None:
-        self._twin = twin
-        self._core = twin.core.audit
-
-    def entries(
-        self, *, kind: Kind | None = None, operation: str | None = None, allowed: bool | None = None, limit: int | None = None
-    ) -> tuple[AuditEntry, ...]:
-        """The latest records, oldest first. Arguments and errors as for the core's."""
-        read = partial(self._core._entries, kind=kind, operation=operation, allowed=allowed, limit=limit)
-        found: tuple[AuditEntry, ...] = _call(self._twin, "audit.entries", read)
-        return found
-
-    def head(self) -> AuditHead | None:
-        """The number and MAC of the last record; None where nothing is recorded."""
-        found: AuditHead | None = _call(self._twin, "audit.head", self._core._head)
-        return found
-
-    def verify(self) -> int:
-        """Checks the chain of all records and returns how many it holds. Raises AuditBroken."""
-        return self._core._book.verify()
-
-    def statistics(self) -> AuditStatistics | None:
-        """The log's counts; None where nothing is recorded."""
-        found: AuditStatistics | None = _call(self._twin, "audit.statistics", self._core._statistics)
         return found
 
 
