@@ -20,7 +20,7 @@ from retinue.security.errors import (
 if TYPE_CHECKING:
     from retinue.capabilities.registry import Capability
 
-__all__ = ["Case", "Undecidable", "reason_of"]
+__all__ = ["Case", "Undecidable", "is_for_the_process", "reason_of"]
 
 
 class Undecidable(Exception):
@@ -94,7 +94,9 @@ class Case:
             try:
                 self.message = own_copy(self.message)
                 self.arguments = arguments_of(self.message)
-            except Exception as error:
+            except BaseException as error:  # a value's own methods are anybody's code, and may raise anything
+                if is_for_the_process(error):
+                    raise
                 raise Undecidable(
                     f"its arguments must be looked at and cannot be copied, so they could change after the check ({type(error).__name__}: {error})"
                 ) from error
@@ -148,6 +150,13 @@ class Case:
     def name(self) -> str | None:
         """The operation, where it is a `str`."""
         return self.operation if isinstance(self.operation, str) else None
+
+
+def is_for_the_process(error: BaseException) -> bool:
+    """Whether an error is meant for the whole process (SystemExit, KeyboardInterrupt), or has such a one in it: no code that is asked answers with it."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_for_the_process(one) for one in error.exceptions)
+    return isinstance(error, SystemExit | KeyboardInterrupt)
 
 
 def reason_of(error: AuthorityError) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any, Final, final
 
-from retinue.capabilities.cases import Case
+from retinue.capabilities.cases import Case, is_for_the_process
 from retinue.capabilities.policy import CheckedPolicy, PolicyCall, Verdict, checked
 from retinue.capabilities.snapshots import arguments_of, own_copy
 from retinue.security.errors import DefinitionError
@@ -89,11 +89,7 @@ class PolicyEngine:
             call = _call(case)
             if policy.is_async:
                 raise case.denied(f"the policy {policy.name!r} is asynchronous and was not waited for.", "use admit_async.", "undecided")
-            try:
-                answer = policy.decide(call)
-            except Exception as error:
-                raise _failed(case, policy, error) from error
-            _take(case, policy, answer)
+            _take(case, policy, _asked(case, policy, call))
 
     async def run_async(self, case: Case, policies: tuple[CheckedPolicy, ...]) -> None:
         """Ask the policies, each asynchronous one within its time; a cancellation goes through, and then nothing is admitted.
@@ -103,13 +99,7 @@ class PolicyEngine:
         """
         for policy in policies:
             call = _call(case)
-            if not policy.is_async:
-                try:
-                    answer = policy.decide(call)
-                except Exception as error:
-                    raise _failed(case, policy, error) from error
-            else:
-                answer = await self._wait_for(case, policy, call)
+            answer = await self._wait_for(case, policy, call) if policy.is_async else _asked(case, policy, call)
             _take(case, policy, answer)
 
     async def _wait_for(self, case: Case, policy: CheckedPolicy, call: PolicyCall) -> object:
@@ -117,11 +107,14 @@ class PolicyEngine:
 
         answer: object = None
         began = trio.current_time()
-        with trio.move_on_after(self._timeout) as scope:
-            try:
+        try:
+            with trio.move_on_after(self._timeout) as scope:
                 answer = await policy.decide(call)
-            except Exception as error:
-                raise _failed(case, policy, error) from error
+        except BaseException as error:
+            if isinstance(error, trio.Cancelled | GeneratorExit) or is_for_the_process(error):
+                raise
+            await trio.lowlevel.checkpoint_if_cancelled()  # the error may have come beside a cancellation, in a group
+            raise _failed(case, policy, error) from error
         # A policy may have swallowed a cancellation, or kept the whole thread busy: late is late, whatever it says.
         await trio.lowlevel.checkpoint_if_cancelled()
         if scope.cancel_called or trio.current_time() - began >= self._timeout:
@@ -173,6 +166,16 @@ def _take(case: Case, policy: CheckedPolicy, answer: Any) -> None:
         raise case.denied(f"the policy {policy.name!r} answered with an object of type {type(answer).__name__}.", _FIX_POLICY, "policy")
 
 
-def _failed(case: Case, policy: CheckedPolicy, error: Exception) -> Exception:
+def _asked(case: Case, policy: CheckedPolicy, call: PolicyCall) -> Any:
+    """The answer of a plain policy. Whatever it raises is none, be it no Exception: else the actor that is addressed would fail of it."""
+    try:
+        return policy.decide(call)
+    except BaseException as error:
+        if is_for_the_process(error):
+            raise
+        raise _failed(case, policy, error) from error
+
+
+def _failed(case: Case, policy: CheckedPolicy, error: BaseException) -> Exception:
     # The error's own text may hold what it was called with, so only its kind is told; the error itself is chained.
     return case.denied(f"the policy {policy.name!r} failed with {type(error).__name__}.", _FIX_POLICY, "policy")

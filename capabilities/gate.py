@@ -252,8 +252,8 @@ class Gate:
         try:
             policies = self._begin(case)
             await self._engine.run_async(case, policies)
-            if policies:  # that took its time
-                self._check(case)
+            if policies:  # that took its time, in which something may have been revoked, declared or withdrawn
+                self._begin(case)
             return self._finish(case, policies)
         except Exception as error:
             self._refuse(case, error)
