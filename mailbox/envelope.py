@@ -21,15 +21,17 @@ class Postmark:
         trace: A W3C `traceparent`, passed on unchanged to whatever the receiver sends.
         deadline: When the answer must be there, in the clock's seconds; None until somebody had to know.
         bounded: Whether it is the message's authority that ends then, and not the asker's patience.
+        original: The message as it was sent, where a policy may have rewritten it.
     """
 
-    __slots__ = ("approvals", "bounded", "deadline", "trace")
+    __slots__ = ("approvals", "bounded", "deadline", "original", "trace")
 
     def __init__(self, approvals: tuple[Any, ...] = (), trace: str | None = None) -> None:
         self.approvals = approvals
         self.trace = trace
         self.deadline: float | None = None
         self.bounded = False
+        self.original: Any = None
 
 
 class Envelope:

@@ -368,7 +368,9 @@ class ActorContext:
             raise MailboxFull(
                 f"{self._cell.path} has stashed {len(extra.stash)} messages, as many as its mailbox holds; unstash, or refuse what comes"
             )
-        again = make_delivery(self._cell, turn.handler, turn.message, turn.context, turn.origin, turn.asker, turn.timeout)
+        original = turn.postmark.original if turn.postmark is not None else None
+        message = turn.message if original is None else original  # it will be asked about again, and must not be rewritten twice
+        again = make_delivery(self._cell, turn.handler, message, turn.context, turn.origin, turn.asker, turn.timeout)
         again.postmark = turn.postmark
         if turn.asked:
             slot = self._take_slot(turn)

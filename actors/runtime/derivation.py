@@ -152,7 +152,7 @@ def _within(kernel: Kernel, turn: Delivery, context: SecurityContext | None, tar
     if context is None or context is security:
         return security
     own = _own(kernel, context) if kernel.owned else None
-    if own is not None and kernel.owned[own] is turn:
+    if own is not None and kernel.owned[own] is turn and not _is_over(turn):
         missing = security.labels - context.labels
         return context.narrow(label(*missing)) if missing else context
     if own is not None and not security.descends_from(own):
@@ -162,6 +162,11 @@ def _within(kernel: Kernel, turn: Delivery, context: SecurityContext | None, tar
     if security.labels and context.descends_from(_unlabelled(security)):
         return context.narrow(security)  # narrowed before the labels came; it may not do without them
     raise _foreign(turn, context, target)
+
+
+def _is_over(turn: Delivery) -> bool:
+    """Whether the message was handled to its end: what goes on under its authority is a task that its handler has left behind."""
+    return turn.handler is not None and turn.cell.turn is not turn
 
 
 def _given(kernel: Kernel, context: SecurityContext, target: Cell | None) -> SecurityContext:

@@ -19,6 +19,7 @@ from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.current import current
 from retinue.actors.runtime.handlers import ASYNC, DEF, GENERATOR, THREAD, HandlerInfo
 from retinue.actors.runtime.stepping import call
+from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import Message, message
 
 if TYPE_CHECKING:
@@ -115,6 +116,10 @@ class Door:
 
     def _take(self, delivery: Delivery, admission: Admission) -> None:
         """From here on the message is the one that was looked at: the gate's own copy, or what a policy made of it."""
+        if self._policies and admission.message is not delivery.message:
+            if delivery.postmark is None:
+                delivery.postmark = Postmark()
+            delivery.postmark.original = delivery.message
         delivery.message = admission.message
         if admission.record is not None:
             self._recorded[delivery] = admission

@@ -69,12 +69,12 @@ def expiry_of(delivery: Delivery) -> float:
 
 def handed_on(delivery: Delivery, postmark: Postmark) -> Postmark:
     """The postmark of a request that was handed on, as `delivery`, with what its first message had: the deadline stays, unless the authority ends before."""
+    copy = Postmark(postmark.approvals, postmark.trace)
+    copy.deadline, copy.bounded = postmark.deadline, postmark.bounded
     expiry = expiry_of(delivery)
-    if postmark.deadline is None or expiry >= postmark.deadline:
-        return postmark
-    sooner = Postmark(postmark.approvals, postmark.trace)
-    sooner.deadline, sooner.bounded = expiry, True
-    return sooner
+    if copy.deadline is not None and expiry < copy.deadline:
+        copy.deadline, copy.bounded = expiry, True
+    return copy
 
 
 def expired_error(delivery: Delivery, what: str) -> Expired:
