@@ -144,6 +144,7 @@ class Kernel(Scheduler):
         """Called once, in the task that enters the system, when the nursery is open."""
         self.gate.self_test()
         self.book.started(self.name, self.root)
+        super().tidy()  # the first time is due then
         self.nursery = nursery
         self.template = template
         self.start_task(template, self.deadlines.run, name="deadlines")
@@ -455,6 +456,8 @@ class Kernel(Scheduler):
 
     def retire(self, cell: Cell) -> None:
         """Keeps the counts of an actor that has ended."""
+        if cell.turn is not None:
+            self.door.unhandled(cell)
         self.door.forget(cell)
         self.retired_handled += cell.handled
         cell.handled = 0

@@ -11,6 +11,7 @@ so every suspension hands over (see `stepping.drive`). As many worker tasks exis
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections import deque
 from time import perf_counter
@@ -81,7 +82,7 @@ class Scheduler:
         self.spare_boxes: list[deque[Any]] = []
         self.inline_suspended = 0
         self.breath_at = 0.0
-        self.tidy_at = 0.0
+        self.tidy_at = math.inf
         self.dice = None if seed is None else random.Random(seed)  # noqa: S311 - an order, not a secret
         self.quiet_waiters: list[trio.lowlevel.Task] = []
         self.closing = False
