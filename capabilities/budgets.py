@@ -87,12 +87,13 @@ class Ledger:
         now_ms: The clock.
     """
 
-    __slots__ = ("_expiring", "_lock", "_numbers", "now_ms")
+    __slots__ = ("_ended", "_expiring", "_lock", "_numbers", "now_ms")
 
     def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
         self.now_ms: Final = Clock().now_ms if now_ms is None else now_ms
         self._lock = threading.Lock()
         self._expiring: list[tuple[int, int, Reservation]] = []
+        self._ended = 0  # how many of those were settled or released, and need not be waited for
         self._numbers = itertools.count()
 
     def reserve(
@@ -195,7 +196,9 @@ class Ledger:
         expiring = self._expiring
         while expiring and expiring[0][0] <= now:
             reservation = heapq.heappop(expiring)[2]
-            if reservation.state == "open":
+            if reservation.state != "open":
+                self._ended -= 1
+            else:
                 for account in reservation._accounts:
                     account.reserved = _minus(account.reserved, reservation.amounts)
                     account.spent = _plus(account.spent, reservation.amounts)
@@ -219,8 +222,19 @@ class Ledger:
                 fits = _least(actual, _left(account))
                 account.spent = _plus(account.spent, fits)
                 overrun = _most(overrun, _minus(actual, fits))
+            waits = reservation.state == "open" and reservation.deadline_ms != NEVER
             reservation.state = state
+            if waits:
+                self._tidy()
             return overrun
+
+    def _tidy(self) -> None:
+        """One more of those that could expire has ended. Once they are the most, they are let go: the deadline may be years away."""
+        self._ended += 1
+        if self._ended > 64 and self._ended * 2 > len(self._expiring):
+            self._expiring = [entry for entry in self._expiring if entry[2].state == "open"]
+            heapq.heapify(self._expiring)
+            self._ended = 0
 
 
 def _checked_amounts(calls: int, tokens: int, cost_micro_usd: int) -> Amounts:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from retinue.capabilities.snapshots import arguments_of, own_copy
+from retinue.capabilities.snapshots import CannotCopy, arguments_of, own_copy
 from retinue.security.context import SecurityContext
 from retinue.security.errors import (
     ApprovalRequired,
     AuditUnavailable,
     AuthorityError,
     BudgetExceeded,
+    DefinitionError,
     Denied,
     Expired,
     ForgedContext,
@@ -97,8 +98,10 @@ class Case:
             except BaseException as error:  # a value's own methods are anybody's code, and may raise anything
                 if is_for_the_process(error):
                     raise
+                # The text of an error that is not ours may hold the value.
+                why = f": {error}" if type(error) is CannotCopy or type(error) is DefinitionError else ""
                 raise Undecidable(
-                    f"its arguments must be looked at and cannot be copied, so they could change after the check ({type(error).__name__}: {error})"
+                    f"its arguments must be looked at and cannot be copied, so they could change after the check ({type(error).__name__}{why})"
                 ) from error
         return self.arguments
 

@@ -140,12 +140,11 @@ class Gate:
         self.on_change: Callable[[], None] | None = None
         self.allowed = 0
         self.refused = 0
-        guard = _guard_of(authority)
         for policy in given:
             if type(policy) is PolicyFile:
-                policy.guard = guard
+                policy.guard = _Guard(authority, policy.guard)
         if capabilities is not None:
-            capabilities.guard = guard
+            capabilities.guard = _Guard(authority, capabilities.guard)
             capabilities.listen(self.changed)
             authority.risk_of = capabilities.risk_of
 
@@ -484,16 +483,26 @@ class Gate:
             self.changed()
 
 
-def _guard_of(authority: Authority) -> Callable[[], None]:
-    """What is called before a registry or a policy file changes: whatever guards the authority. Keeps nothing alive: a registry may outlive its system."""
-    weak = ref(authority)
+@final
+class _Guard:
+    """What is called before a registry or a policy file changes: whatever guards the authorities of the systems that use it. Keeps none of them alive.
 
-    def guard() -> None:
-        alive = weak()
-        if alive is not None and alive.guard is not None:
-            alive.guard()
+    Args:
+        authority: The authority of one more system.
+        before: What stood there, the guard of other systems perhaps.
+    """
 
-    return guard
+    __slots__ = ("_authorities",)
+
+    def __init__(self, authority: Authority, before: object) -> None:
+        others = before._authorities if type(before) is _Guard else ()
+        self._authorities: tuple[ref[Authority], ...] = (*(one for one in others if one() not in (None, authority)), ref(authority))
+
+    def __call__(self) -> None:
+        for one in self._authorities:
+            alive = one()
+            if alive is not None and alive.guard is not None:
+                alive.guard()
 
 
 def _risk_fits(limits: Limits, operation: str | None, risk: str | None) -> bool:

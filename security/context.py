@@ -249,10 +249,15 @@ class SecurityContext(ContextFields):
         return self._registry.descends(self, other)
 
     def _meet(self, grant: SecurityContext) -> SecurityContext:
-        """For the runtime: the effective context of a message with a receiver's grant. `self` where the grant takes nothing away."""
+        """For the runtime: the effective context of a message with a receiver's grant.
+
+        `self` where the grant takes nothing away and has gone into it already, or is the root's, which cannot be revoked. Else a child, though it
+        may permit the same: it ends when the grant is revoked.
+        """
         theirs = grant.permissions
         their_accounts = grant._accounts
-        if grant is self or (theirs.is_everything and not their_accounts and not self._registry.revoked):
+        is_root = grant._step == "root"
+        if grant is self or (is_root and theirs.is_everything and not their_accounts):
             return self
         children = self._children
         if children is not None:
@@ -261,11 +266,10 @@ class SecurityContext(ContextFields):
                 return child
         met = self.permissions.meet(theirs)
         accounts = join_accounts(self._accounts, their_accounts)
-        revoked = self._registry.is_revoked(grant)
-        if met is self.permissions and accounts is self._accounts and not revoked:
+        if met is self.permissions and accounts is self._accounts and (is_root or self._registry.includes(self, grant)):
             return self
         child = self._registry.derive(self, met, "grant", accounts, (grant,))
-        return child if revoked else self._keep(grant, child)
+        return child if self._registry.is_revoked(grant) else self._keep(grant, child)
 
     def _grant(self, permissions: Iterable[str | Restriction]) -> SecurityContext:
         """For the runtime: the grant of a child of whoever acts under this context. `self` where nothing is taken away.

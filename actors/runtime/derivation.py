@@ -27,8 +27,8 @@ from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Delivery, Roots, current
 from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.stepping import turn_frame
-from retinue.security.errors import AuditUnavailable, Denied, Expired, NoContext
-from retinue.security.limits import DEFAULT_DEPTH
+from retinue.security.errors import AuditUnavailable, Denied, Expired, ForgedContext, NoContext
+from retinue.security.limits import DEFAULT_DEPTH, NO_LIMITS
 from retinue.security.restrictions import allow, label, limit
 
 if TYPE_CHECKING:
@@ -83,8 +83,13 @@ def _on_record(rule: Callable[Concatenate[Kernel, P], T]) -> Callable[Concatenat
 
 
 def effective(context: SecurityContext, grant: SecurityContext) -> SecurityContext:
-    """Rule 1: what a message that was sent under `context` is handled under by an actor with this grant."""
-    return context._meet(grant)
+    """Rule 1: what a message that was sent under `context` is handled under by an actor with this grant. (Where one of them is forged: `context`, which the gate
+    refuses then, on record.)
+    """
+    try:
+        return context._meet(grant)
+    except ForgedContext:
+        return context
 
 
 @_on_record
@@ -265,6 +270,8 @@ def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> Security
     """
     if turn is kernel.roots and get_ident() == kernel.thread:
         grant = kernel.root
+        if grant.permissions.limits is not NO_LIMITS:
+            check_alive(kernel, grant, parent)
     else:
         grant = _sending(kernel, turn, None, None)
         check_alive(kernel, grant, parent)

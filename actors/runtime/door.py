@@ -213,9 +213,19 @@ class Door:
         if counted is not None:
             self._note(cell, counted)
 
+    def unhandled(self, cell: Cell) -> None:
+        """What the cell does now, or did last, is not among what it has handled: a tell whose handler failed, a turn that its end cut off. It has passed all the
+        same, if it was by a kept verdict.
+        """
+        counted = self._counts.get(cell)
+        if counted is not None:
+            self._counts[cell] = (counted[0], counted[1], counted[2] - 1)
+
     def flush(self) -> None:
-        """Counts what has passed by kept verdicts so far. A verdict that nothing passed by since the last time is forgotten."""
+        """Counts what has passed by kept verdicts so far. A verdict that nothing passed by since the last time is forgotten, unless something passes by it now."""
         for cell, counted in list(self._counts.items()):
+            if cell.handled == counted[2] and cell.turn is not None:
+                continue
             if cell.handled == counted[2]:
                 self.forget(cell)
             else:

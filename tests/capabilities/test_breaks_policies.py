@@ -119,7 +119,7 @@ class Trap:
     """Cannot be copied, in a way that nobody expects."""
 
     def __deepcopy__(self, memo):
-        raise Odd
+        raise Odd("s3cr3t")
 
 
 async def test_a_value_whose_copying_raises_what_is_no_exception_refuses_and_its_receiver_does_not_fail():
@@ -129,6 +129,7 @@ async def test_a_value_whose_copying_raises_what_is_no_exception_refuses_and_its
         with pytest.raises(Denied) as caught:
             await till.ask(Pay(1, notes=Trap()), context=ada)
         assert caught.value.reason == "undecided"
+        assert "s3cr3t" not in str(caught.value)
         (statistics,) = system.actors()
         assert statistics.failures == 0
 

@@ -296,6 +296,24 @@ amounts = st.builds(Amounts, st.integers(0, 4), st.integers(0, 8), st.integers(0
 caps = st.builds(Amounts, *[st.one_of(st.integers(0, 20), st.just(UNLIMITED)) for _ in range(3)])
 
 
+def test_what_has_ended_long_before_it_would_expire_is_let_go():
+    now = 1_000
+    ledger = Ledger(lambda: now)
+    root = account(tokens=100_000, deadline_ms=10**12)
+    kept = [ledger.reserve([root], tokens=1, deadline_ms=2_000) for _ in range(3)]
+    for index in range(1_000):
+        reservation = ledger.reserve([root], tokens=10)
+        ledger.release(reservation) if index % 2 else ledger.settle(reservation, tokens=2)
+    assert len(ledger._expiring) < 200
+    now = 2_000
+    ledger.sweep()
+    assert [one.state for one in kept] == ["expired"] * 3
+    assert ledger.balance(root).spent.tokens == 1_003
+    now = 10**12
+    ledger.sweep()
+    assert (len(ledger._expiring), ledger._ended) == (0, 0)
+
+
 class Books(RuleBasedStateMachine):
     """A ledger against a naive one, which recomputes every sum from the list of what was ever done."""
 

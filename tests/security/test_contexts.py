@@ -245,15 +245,25 @@ def test_a_meet_is_remembered_and_adds_nothing_twice(context, grant):
     assert context._meet(grant) is met
     assert met._meet(grant) is met
     assert met._meet(context) is met
-    assert (met is context) is (met.permissions is context.permissions)
+    assert (met is context) is (grant in (AUTHORITY.root, context))
 
 
 def test_a_meet_that_takes_nothing_away_is_the_context_itself():
     context = AUTHORITY.mint("alice", ["fs.*", deny("fs.delete")])
     assert context._meet(AUTHORITY.root) is context
     assert context._meet(context) is context
-    assert context._meet(AUTHORITY.root.narrow(["fs.*"])) is context
+    assert context.narrow(["fs.read"])._meet(context).parent is context, "one that has gone into it already"
     assert context._children is None, "nothing is remembered where there is nothing to remember"
+
+
+def test_a_meet_with_a_grant_that_can_be_revoked_hangs_on_it_although_it_takes_nothing_away():
+    context = AUTHORITY.mint("alice", ["fs.*", deny("fs.delete")])
+    grant = AUTHORITY.root.narrow(["fs.*"])
+    met = context._meet(grant)
+    assert met.permissions is context.permissions
+    assert met.parent is context
+    assert context._meet(grant) is met
+    assert met._meet(grant) is met
 
 
 def test_a_met_context_speaks_for_the_same_subject_and_descends_from_the_first():
