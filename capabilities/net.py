@@ -122,9 +122,13 @@ def _ports(ports: Iterable[int]) -> tuple[int, ...]:
 
 
 def _seconds(name: str, value: float) -> float:
-    if (type(value) is not float and type(value) is not int) or not 0 < value < math.inf:
-        raise _refused(f"{name}={value!r}. Give seconds above zero.")
-    return float(value)
+    try:
+        seconds = float(value) if type(value) is float or type(value) is int else math.nan
+    except OverflowError:
+        seconds = math.inf
+    if not 0 < seconds < math.inf:
+        raise _refused(f"{name}= is a finite number of seconds above zero.")
+    return seconds
 
 
 def _count(name: str, value: int, least: int) -> int:
@@ -135,6 +139,8 @@ def _count(name: str, value: int, least: int) -> int:
 
 def _tls(tls: ssl.SSLContext | None, schemes: tuple[str, ...]) -> ssl.SSLContext | None:
     if tls is not None:
+        if not isinstance(tls, ssl.SSLContext):
+            raise _refused(f"tls= is an ssl.SSLContext, not an object of type {type(tls).__name__}.")
         if tls.verify_mode is not ssl.CERT_REQUIRED or not tls.check_hostname:
             raise _refused("tls= does not check certificates and names. Give one with verify_mode=CERT_REQUIRED and check_hostname=True.")
         return tls

@@ -15,6 +15,7 @@ import fractions
 import pathlib
 import types
 import uuid
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -26,14 +27,16 @@ __all__ = ["CannotCopy", "arguments_of", "own_copy"]
 MAX_DEPTH: Final = 64
 """Containers within containers; a message that nests deeper is refused where anything looks at its arguments."""
 
+# By identity: a class whose metaclass claims that it equals `str` is none. (These classes live as long as the process, so no other has their ids.)
 _ATOMS: Final = frozenset(
-    {
+    id(kind)
+    for kind in (
         str, int, float, bool, complex, bytes, type(None), range, type(Ellipsis), type(NotImplemented), type,
         decimal.Decimal, fractions.Fraction, uuid.UUID,
         dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone,
         pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath,
         types.FunctionType, types.BuiltinFunctionType,
-    }
+    )
 )  # fmt: skip
 
 _BEING_MADE: Final = object()
@@ -64,7 +67,7 @@ def own_copy(message: Any) -> Any:
     """
     if getattr(type(message), "__attrs_attrs__", None) is None:
         raise DefinitionError(f"an object of type {type(message).__name__} is no message and cannot be copied as one")
-    return _record(message, [field.name for field in type(message).__attrs_attrs__], {}, 0)
+    return _record(message, {}, 0)
 
 
 _Made: TypeAlias = dict[int, tuple[Any, Any]]
@@ -73,7 +76,7 @@ _Made: TypeAlias = dict[int, tuple[Any, Any]]
 
 def _copied(value: Any, made: _Made, depth: int) -> Any:
     kind = type(value)
-    if kind in _ATOMS:
+    if id(kind) in _ATOMS:
         return value
     if depth > MAX_DEPTH:
         raise CannotCopy(f"a value nests more than {MAX_DEPTH} deep")
@@ -102,17 +105,20 @@ def _rebuilt(value: Any, kind: type, made: _Made, depth: int) -> Any:
         return bytearray(value)
     if issubclass(kind, enum.Enum | type) or getattr(kind, "__immutable__", False):
         return value
-    if attrs.has(kind):
-        return _record(value, [field.name for field in attrs.fields(kind)], made, depth)
-    if dataclasses.is_dataclass(kind):
-        return _record(value, [field.name for field in dataclasses.fields(kind)], made, depth)
+    if attrs.has(kind) or dataclasses.is_dataclass(kind):
+        return _record(value, made, depth)
     return _foreign(value, kind)
 
 
-def _record(value: Any, names: list[str], made: _Made, depth: int) -> Any:
+def _record(value: Any, made: _Made, depth: int) -> Any:
     """An attrs or dataclass instance, rebuilt if anything in it was, or if its fields can be written to."""
-    kind = type(value)
-    changed = not _is_frozen(kind)
+    kind: Any = type(value)
+    known, names, frozen, odd = _plan_of(kind)
+    if known is not kind:  # a class that claims to equal another
+        _, names, frozen, odd = _plan_of.__wrapped__(kind)
+    if odd:
+        raise CannotCopy(f"a {kind.__qualname__} {odd}, so it could show the check one value and the handler another")
+    changed = not frozen
     fields: list[tuple[str, Any]] = []
     for name in names:
         old = getattr(value, name)
@@ -127,11 +133,14 @@ def _record(value: Any, names: list[str], made: _Made, depth: int) -> Any:
         fresh = object.__new__(kind)
         for name, new in fields:
             object.__setattr__(fresh, name, new)
+        if hasattr(kind, _CACHED_HASH):
+            object.__setattr__(fresh, _CACHED_HASH, None)  # as attrs' own __init__ does
     except Exception as error:
         raise CannotCopy(f"a {kind.__qualname__} cannot be rebuilt from its fields ({type(error).__name__})") from error
     return fresh
 
 
+_CACHED_HASH: Final = "_attrs_cached_hash"
 _FROZEN_SETATTR: Final[Any] = attrs.make_class("Frozen", [], frozen=True).__setattr__
 
 
@@ -139,6 +148,24 @@ def _is_frozen(kind: Any) -> bool:
     if attrs.has(kind):
         return kind.__setattr__ is _FROZEN_SETATTR
     return bool(kind.__dataclass_params__.frozen)
+
+
+@lru_cache(maxsize=1024)
+def _plan_of(kind: Any) -> tuple[Any, tuple[str, ...], bool, str]:
+    """How instances of an attrs class or a dataclass are read: the class, its fields, whether they are fixed, and why reading cannot be relied on ("": it can).
+
+    A memo of a pure function: it saves time and nothing else.
+    """
+    fields = attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind)
+    names = tuple(field.name for field in fields)
+    odd = ""
+    if kind.__getattribute__ is not object.__getattribute__:
+        odd = "has a __getattribute__ of its own"
+    for name in names:
+        found = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+        if type(found) is not types.MemberDescriptorType and hasattr(type(found), "__set__"):
+            odd = f"computes its field {name!r} when it is read"
+    return kind, names, _is_frozen(kind), odd
 
 
 def _foreign(value: Any, kind: type) -> Any:

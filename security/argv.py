@@ -60,6 +60,12 @@ def check_argv(
         _refuse("a command is a list of arguments, not one string that a shell would take apart. Give ['git', 'status'].")
     if kind is not list and kind is not tuple:
         _refuse(f"a command is a list or a tuple of arguments, not an object of type {kind.__name__}.")
+    if not isinstance(programs, Mapping):
+        _refuse(
+            f"the programs that may be started are a dict of names and absolute paths, not an object of type {type(programs).__name__}."
+        )
+    if type(max_arguments) is not int or type(max_bytes) is not int:
+        _refuse("max_arguments= and max_bytes= are whole numbers.")
     arguments = tuple(argv)  # another thread may change a list between the check and the start
     if not arguments:
         _refuse("the command is empty. Give a program's name and its arguments.")

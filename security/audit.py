@@ -45,6 +45,9 @@ __all__ = ["AuditEntry", "AuditHead", "AuditLog", "AuditSink", "AuditStatistics"
 MAX_TEXT: Final = 1024
 """Characters of one text in a record; longer ones are cut, and end with "…"."""
 
+MAX_KEPT: Final = 2**31 - 1
+"""Records that can be kept in memory."""
+
 _NOBODY: Final[tuple[str | None, ...]] = (None,) * 5
 
 _logger = logging.getLogger("retinue.audit")
@@ -117,7 +120,7 @@ class AuditLog:
         now_ms: The clock, in milliseconds since the epoch.
 
     Raises:
-        DefinitionError: The key is none, or short.
+        DefinitionError: The key is none, or short; `keep` or `every` is no such number.
         AuditBroken: The sink's last record was not written with this key, or was altered.
         AuditUnavailable: The sink had to be mended, and the record of that could not be written.
     """
@@ -153,8 +156,8 @@ class AuditLog:
     ) -> None:
         if key is None and sink is not None:
             raise DefinitionError("an audit log that writes to a sink needs a key that outlives it: pass key=, from a KeyRing.")
-        if keep < 0 or every < 1:
-            raise DefinitionError(f"AuditLog(keep={keep}, every={every}): keep counts from 0 and every from 1.")
+        if type(keep) is not int or type(every) is not int or not 0 <= keep <= MAX_KEPT or every < 1:
+            raise DefinitionError(f"AuditLog(keep=…, every=…): keep is a whole number from 0 to {MAX_KEPT:,}, and every one from 1 on.")
         key = secrets.token_bytes(32) if key is None else check_key(key)
         self._chain_key: Final = derive_key(key, b"chain")
         self._arguments_key: Final = derive_key(key, b"arguments")

@@ -88,12 +88,13 @@ class AuditFile:
         AuditBroken: Its last line is no record.
     """
 
-    __slots__ = ("_before", "_dirty", "_each", "_file", "_last", "_pid", "_size", "path", "recovered")
+    __slots__ = ("_before", "_dirty", "_each", "_file", "_last", "_pid", "_place", "_size", "path", "recovered")
 
     def __init__(self, path: str | os.PathLike[str], *, fsync: Literal["close", "record"] = "close") -> None:
         if fsync not in ("close", "record"):
             raise ValueError(f'AuditFile(fsync={fsync!r}): write "close" or "record".')
         self.path: Final = Path(path)
+        self._place: Final = self.path.absolute()  # where it is, also when the process goes to another folder
         self._each: Final = fsync == "record"
         self._pid: Final = os.getpid()
         self.recovered = ""
@@ -122,7 +123,7 @@ class AuditFile:
         """Append the record; one of the last one's number replaces it. Nothing of it stays in the file where this raises.
 
         Raises:
-            OSError: It cannot be written: the disk is full, the file is closed, or somebody else changed it.
+            OSError: It cannot be written: the disk is full, the file is closed, or somebody else changed it or took it away.
         """
         if self._file < 0 or os.getpid() != self._pid:
             raise OSError(errno.EBADF, f"the audit file {self.path} is closed, or belongs to the process that this one was forked from")
@@ -133,7 +134,7 @@ class AuditFile:
             start = self._before
         else:
             raise OSError(errno.EINVAL, f"record {entry.number} does not follow record {number} of the audit file {self.path}")
-        size = os.fstat(self._file).st_size
+        size = self._size_in_place()
         if size != self._size and not self._dirty:
             raise OSError(errno.EIO, f"the audit file {self.path} was changed by somebody else: check it with `retinue audit verify`")
         # Set before the first change and cleared after the last: whatever happens in between, the next write begins by cutting off.
@@ -150,6 +151,17 @@ class AuditFile:
             raise
         self._before, self._size, self._last = start, start + len(line), entry
         self._dirty = False
+
+    def _size_in_place(self) -> int:
+        """The file's size. An open file outlives its name, but nobody would find there what is written to it."""
+        status = os.fstat(self._file)
+        try:
+            named = self._place.stat(follow_symlinks=False)
+        except OSError:
+            named = None
+        if named is None or (named.st_ino, named.st_dev) != (status.st_ino, status.st_dev):
+            raise OSError(errno.ENOENT, f"the audit file {self.path} was removed, moved away or replaced while it was in use: put it back")
+        return status.st_size
 
     def flush(self) -> None:
         """Wait until the disk has every record.

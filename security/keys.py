@@ -73,7 +73,7 @@ class KeyRing:
         keys: One key at least, with different names, 32 at most.
 
     Raises:
-        DefinitionError: There is no key, too many, or two of one name.
+        DefinitionError: There is no key, too many, two of one name, or something that is none.
     """
 
     __slots__ = ("_by_name", "keys")
@@ -82,6 +82,8 @@ class KeyRing:
     _by_name: dict[str, Key]
 
     def __init__(self, *keys: Key) -> None:
+        if any(type(key) is not Key for key in keys):
+            raise DefinitionError("a key ring is made of Keys, and of nothing else. Use KeyRing.generate(), or the ring() of a KeyFile.")
         by_name = {key.kid: key for key in keys}
         if not 1 <= len(keys) <= MAX_KEYS or len(by_name) != len(keys):
             raise DefinitionError(f"a key ring has 1 to {MAX_KEYS} keys of different names, and not {len(keys)}. Use KeyRing.generate().")

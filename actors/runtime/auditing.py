@@ -11,7 +11,7 @@ import trio
 
 from retinue.security.audit import AuditLog, verify_chain
 from retinue.security.audit_file import AuditFile, read_audit_file
-from retinue.security.errors import AuditUnavailable, AuthorityError, DefinitionError, Denied
+from retinue.security.errors import AuditBroken, AuditUnavailable, AuthorityError, DefinitionError, Denied
 from retinue.security.keys import KeyFile
 
 if TYPE_CHECKING:
@@ -106,7 +106,12 @@ class AuditBook:
         kept, head = self.log.verify(), self.log.head()
         if self._file is None or self._key is None:
             return kept
-        return verify_chain(read_audit_file(self._file), self._key, head=head).number
+        try:
+            return verify_chain(read_audit_file(self._file), self._key, head=head).number
+        except OSError as error:
+            raise AuditBroken(
+                f"the audit file {self._file} cannot be read ({error.strerror}), so its records are not there to be checked."
+            ) from error
 
     def close(self) -> None:
         """Lets go of a file of the system's own."""
@@ -156,7 +161,7 @@ class SystemAudit:
         """Checks the chain of all records, in the file where there is one, and returns how many it holds.
 
         Raises:
-            AuditBroken: A record was altered, removed, added or reordered, or the end was cut off.
+            AuditBroken: A record was altered, removed, added or reordered, the end was cut off, or the file cannot be read.
         """
         return await trio.to_thread.run_sync(self._book.verify, abandon_on_cancel=True)
 

@@ -224,3 +224,10 @@ async def test_uploading_is_on_the_same_clock():
     async with asking(never_reads, timeout=0.4) as (client, server), aclosing(endless_upload()) as content:
         with pytest.raises(httpx.TimeoutException):
             await client.post(server.url, content=content)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 10**400, "5", True, None])
+@pytest.mark.parametrize("name", ["timeout", "connect_timeout"])
+def test_a_time_that_is_none_makes_no_client(name, seconds):
+    with pytest.raises(GuardRefused, match="finite number of seconds"):
+        guarded_client(["example.com"], **{name: seconds})

@@ -70,6 +70,12 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_whatever_the_env
         assert server.asked == []
 
 
+@pytest.mark.parametrize("tls", [True, 0, "no", ssl.create_default_context])
+def test_tls_that_is_no_context_is_refused(tls):
+    with pytest.raises(GuardRefused, match="is an ssl.SSLContext"):
+        guarded_client([GOOD], tls=tls)
+
+
 def test_tls_that_checks_nothing_is_refused():
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False

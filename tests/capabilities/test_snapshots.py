@@ -232,6 +232,59 @@ def test_as_deep_as_permitted_is_copied():
     assert own_copy(message) == message
 
 
+@rt.message
+class TellsOthers(Carry):
+    """Shows each reader another value."""
+
+    def __getattribute__(self, name):
+        return object() if name == "what" else object.__getattribute__(self, name)
+
+
+@dataclasses.dataclass
+class Computed:
+    inner: object
+
+
+Computed.inner = property(lambda self: [self], lambda self, value: None)
+
+
+class LikeStr(type):
+    def __eq__(cls, other):
+        return True
+
+    def __hash__(cls):
+        return hash(str)
+
+
+class TakenForStr(metaclass=LikeStr):
+    def __init__(self):
+        self.inner = [1]
+
+
+@pytest.mark.parametrize("make", [lambda: TellsOthers(1), lambda: Carry(TellsOthers(1)), lambda: Carry(Computed(1))])
+def test_what_could_show_the_check_one_value_and_the_handler_another_is_refused(make):
+    with pytest.raises(CannotCopy, match="the check one value and the handler another"):
+        own_copy(make())
+
+
+def test_a_class_that_claims_to_equal_str_is_not_taken_for_immutable():
+    with pytest.raises(CannotCopy):  # copy.deepcopy takes it for a str
+        own_copy(Carry(TakenForStr()))
+
+
+@attrs.frozen(cache_hash=True)
+class Hashed:
+    name: str
+    inner: list[int] = attrs.field(factory=list, hash=False)
+
+
+def test_a_copy_of_what_keeps_its_hash_has_the_same_hash():
+    value = Hashed("a", [1])
+    copied = own_copy(Carry(value)).what
+    assert copied is not value
+    assert hash(copied) == hash(value)
+
+
 def test_arguments_are_the_fields_by_name():
     assert arguments_of(Carry(1, [2])) == {"what": 1, "more": [2]}
 

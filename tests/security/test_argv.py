@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -85,6 +86,19 @@ def test_an_allowed_first_word_allows_nothing_behind_it():
     refusal("cd x && anything")
     refusal(["cd x && anything"])
     assert check_argv(["cd", "x && anything"], PROGRAMS) == ("/usr/bin/cd", "x && anything")  # a folder of that name; nothing runs it
+
+
+@pytest.mark.parametrize("programs", ["ls", ["ls"], {"ls"}, 5, True, object()])
+def test_a_list_of_programs_that_is_none_starts_nothing(programs):
+    with pytest.raises(GuardRefused, match="a dict of names"):
+        check_argv(["ls"], programs)
+
+
+@pytest.mark.parametrize("most", [None, "5", 5.0, True, Decimal("NaN")])
+@pytest.mark.parametrize("name", ["max_arguments", "max_bytes"])
+def test_a_bound_that_is_no_whole_number_starts_nothing(name, most):
+    with pytest.raises(GuardRefused, match="whole numbers"):
+        check_argv(["ls"], PROGRAMS, **{name: most})
 
 
 @pytest.mark.parametrize("argument", [1, True, None, b"x", 1.5, ["x"], Text("x"), Path("x")])

@@ -542,7 +542,10 @@ def test_without_a_key_a_log_is_for_itself_alone() -> None:
         AuditLog(sink=Paper())
 
 
-@pytest.mark.parametrize("options", [{"key": b"short"}, {"key": "k" * 32}, {"keep": -1}, {"every": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"key": b"short"}, {"key": "k" * 32}, {"keep": -1}, {"every": 0}, {"keep": 2**63}, {"keep": 1.5}, {"every": "9"}, {"every": True}],
+)
 def test_a_log_that_cannot_be_is_a_definition_error(options: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError):
         AuditLog(**options)

@@ -198,6 +198,53 @@ def test_a_file_that_somebody_else_changes_is_not_written_to(path: Path, change:
     log.close()
 
 
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+def _move_away(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def _replace(path: Path) -> None:
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.replace(path)
+
+
+def _move_the_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("moved"))
+
+
+@pytest.mark.parametrize("take_away", [_remove, _move_away, _replace, _move_the_folder])
+def test_where_the_file_was_taken_away_nothing_is_written_that_nobody_would_find(tmp_path: Path, take_away: Any) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    log = open_log(folder / "audit.jsonl")
+    head = log.record("decision", allowed=False)
+    take_away(folder / "audit.jsonl")
+    with pytest.raises(AuditUnavailable, match="removed, moved away or replaced"):
+        log.record("decision", allowed=True)
+    assert log.head() == (head.number, head.mac)
+    log.close()
+
+
+def test_a_file_that_is_put_back_is_written_to_again_and_another_working_folder_does_not_matter(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = open_log(Path(path.name))
+    away = path.with_name("elsewhere")
+    path.rename(away)
+    with pytest.raises(AuditUnavailable):
+        log.record("decision", allowed=True)
+    away.rename(path)
+    monkeypatch.chdir("/")
+    log.record("decision", allowed=True)
+    assert verified(path, log.head()) == 1
+    log.close()
+
+
 # -- torn lines ------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -317,6 +317,9 @@ def test_keys_and_rings_are_neither_copied_away_nor_changed() -> None:
         lambda: Key("a.b", b"x" * 32),
         lambda: Key("", b"x" * 32),
         lambda: Key("a" * 33, b"x" * 32),
+        lambda: KeyRing(None),  # type: ignore[arg-type]
+        lambda: KeyRing("a" * 32),  # type: ignore[arg-type]
+        lambda: KeyRing(*KeyRing.generate().keys, b"x" * 32),  # type: ignore[arg-type]
     ],
 )
 def test_a_ring_that_cannot_be_is_a_definition_error(make: Any) -> None:

@@ -215,6 +215,21 @@ async def test_a_file_that_was_edited_is_found_out(tmp_path: Path) -> None:
             await system.audit.verify()
 
 
+async def test_where_the_file_was_taken_away_what_needs_a_record_is_refused(tmp_path: Path) -> None:
+    async with rt.ActorSystem(data_dir=tmp_path) as system:
+        vault = await system.spawn(Vault)
+        (tmp_path / "audit.jsonl").rename(tmp_path / "elsewhere")
+        with pytest.raises(rt.AuditUnavailable):
+            system.authority.mint("ada", ["vault.**"])
+        with pytest.raises(rt.AuditUnavailable):
+            await vault.ask(Send("a", 1))
+        with pytest.raises(rt.AuditBroken, match="cannot be read"):
+            await system.audit.verify()
+        (tmp_path / "elsewhere").rename(tmp_path / "audit.jsonl")
+        await vault.ask(Send("a", 1))
+        assert await system.audit.verify() == 3
+
+
 async def test_two_systems_do_not_write_one_file(tmp_path: Path) -> None:
     async with rt.ActorSystem(data_dir=tmp_path):
         with pytest.raises(rt.AuditUnavailable):
