@@ -92,7 +92,6 @@ def effective(context: SecurityContext, grant: SecurityContext) -> SecurityConte
         return context
 
 
-@_on_record
 def sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell | None) -> SecurityContext:
     """Rules 2 and 3: the context that a message is sent under.
 
@@ -109,7 +108,12 @@ def sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: 
         NoContext: Nobody's authority is in force, and no context was given.
         SystemClosed: The system has ended.
     """
-    return _sending(kernel, turn, context, target)
+    if context is None:  # as nearly always: nothing of this can be refused
+        if turn.__class__ is Delivery and _in_force(kernel, turn):
+            return turn.security  # type: ignore[no-any-return]
+        if turn is kernel.roots and get_ident() == kernel.thread:
+            return kernel.root
+    return _sending_on_record(kernel, turn, context, target)
 
 
 def _sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell | None) -> SecurityContext:
@@ -127,6 +131,9 @@ def _sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target:
         f"nobody's authority is in force here (system {kernel.name!r}): send from a handler or from the task that entered the system, "
         "or pass context= (system.authority.mint(…) makes one)"
     )
+
+
+_sending_on_record = _on_record(_sending)
 
 
 @_on_record
@@ -253,7 +260,6 @@ def received(turn: Delivery, delivery: Delivery, labels: frozenset[str] = frozen
 # -- actors ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-@_on_record
 def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> SecurityContext:
     """Rule 4: the grant of an actor that is being spawned.
 
@@ -268,6 +274,13 @@ def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> Security
         Revoked, Expired: The spawner's authority has ended.
         DefinitionError, PatternError: `asked` is malformed.
     """
+    if asked is None and turn is kernel.roots and get_ident() == kernel.thread and kernel.root.permissions.limits is NO_LIMITS:
+        return kernel.root  # as nearly always
+    return _child_grant(kernel, turn, parent, asked)
+
+
+@_on_record
+def _child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> SecurityContext:
     if turn is kernel.roots and get_ident() == kernel.thread:
         grant = kernel.root
         if grant.permissions.limits is not NO_LIMITS:

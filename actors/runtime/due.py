@@ -14,7 +14,7 @@ import trio
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import message_info
 from retinue.security.errors import AuthorityError, Expired
-from retinue.security.limits import NEVER
+from retinue.security.limits import NEVER, NO_LIMITS
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
@@ -48,9 +48,10 @@ def deadline_of(delivery: Delivery) -> float:
             if sooner <= deadline:
                 deadline = sooner
                 postmark.bounded = asker.postmark is not None and asker.postmark.bounded  # what it sends carries the authority that ends
-        expiry = expiry_of(delivery)
-        if expiry <= deadline and expiry != math.inf:
-            deadline, postmark.bounded = expiry, True
+        if delivery.security.permissions.limits is not NO_LIMITS or delivery.cell.grant.permissions.limits is not NO_LIMITS:
+            expiry = expiry_of(delivery)
+            if expiry <= deadline and expiry != math.inf:
+                deadline, postmark.bounded = expiry, True
         postmark.deadline = deadline
     return deadline
 
