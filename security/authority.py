@@ -56,6 +56,8 @@ def _check_name(value: object, what: str, function: str = "mint()") -> str:
         raise AuthorityError(
             f"{function}: the {what} has 1 to {MAX_NAME_LENGTH} characters, and this one has {len(plain)}. Use a short, stable name."
         )
+    if not plain.isascii() and any("\ud800" <= character <= "\udfff" for character in plain):
+        raise AuthorityError(f"{function}: the {what} has half of a surrogate pair, which no encoding knows. Decode it properly first.")
     return plain
 
 

@@ -9,6 +9,7 @@ The calls block, as all file access does: in an actor on the event loop run them
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import os
@@ -30,6 +31,7 @@ BinaryMode: TypeAlias = Literal["rb", "r+b", "rb+", "wb", "w+b", "wb+", "ab", "a
 FolderPath: TypeAlias = str | os.PathLike[str]
 
 _FLAGS: Final = {"r": 0, "w": os.O_CREAT, "a": os.O_CREAT | os.O_APPEND, "x": os.O_CREAT | os.O_EXCL}
+_ALL_BITS: Final = 0o777
 _DELETED: Final = " (deleted)"
 
 
@@ -108,9 +110,14 @@ def open_beneath(
             is a FIFO, a socket or a device, has hard links, or is in another mount where that is not allowed; or it was removed or
             renamed at that very moment. Nothing was changed or cut off. Its `what` is "path".
         OSError: As `open` raises it: FileNotFoundError, FileExistsError, IsADirectoryError, PermissionError and the like.
-        ValueError: The mode is none of those above.
+        ValueError: The mode is none of those above, or `permissions` are none.
+        LookupError: There is no such encoding.
     """
     parts = _parts(check_path(path), path)
+    if type(mode) is not str:
+        raise ValueError(f"open_beneath(mode=…) is a str such as 'r', not an object of type {type(mode).__name__}")
+    if type(permissions) is not int or not 0 <= permissions <= _ALL_BITS:
+        raise ValueError("open_beneath(permissions=…) is a number from 0 to 0o777: who may read, write and start the file")
     kind, rest = mode[:1], mode[1:]
     if kind not in _FLAGS or rest not in ("", "+", "b", "+b", "b+"):
         raise ValueError(f"open_beneath() cannot open with mode {mode!r}: give 'r', 'w', 'a' or 'x', with '+' and 'b' if wanted")
@@ -118,10 +125,11 @@ def open_beneath(
 
     def opener(_path: str, _flags: int) -> int:
         with _root(folder) as root, _refusing(path), _parent(root, parts, mounts=mounts) as parent:
-            return _open_file(parent, path, access | _FLAGS[kind], permissions, cut=kind == "w", links=links, mounts=mounts)
+            return _open_file(parent, path, access | _FLAGS[kind], permissions, cut=kind == "w", links=links is True, mounts=mounts)
 
     if "b" in rest:
         return cast("BinaryIO", open(path, mode, opener=opener))
+    codecs.lookup(encoding)  # before anything is made or cut off
     return cast("TextIO", open(path, mode, encoding=encoding, opener=opener))
 
 

@@ -65,7 +65,7 @@ def test_names_are_short_strings(field):
     for bad in (3, b"alice", ["alice"]):
         with pytest.raises(DefinitionError, match=field):
             authority.mint(**{**given_names, field: bad})
-    for bad in ("", "x" * 256):
+    for bad in ("", "x" * 256, "half \ud800", "\udc80"):
         with pytest.raises(AuthorityError, match=field):
             authority.mint(**{**given_names, field: bad})
     assert getattr(authority.mint(**{**given_names, field: "x" * 255}), field) == "x" * 255

@@ -282,6 +282,33 @@ def test_a_folder_that_may_not_be_read_is_an_ordinary_error(folder):
         (folder / "reports").chmod(0o700)
 
 
+@pytest.mark.parametrize("mode", [None, 5, b"r", ["r"]])
+def test_a_mode_that_is_no_text_is_refused(folder, mode):
+    with pytest.raises(ValueError, match="mode"):
+        open_beneath(folder, "note.txt", mode)
+
+
+@pytest.mark.parametrize("permissions", [-1, 0o1000, 0o4755, 0o7777, 2**40, "600", None, True, 6.0])
+def test_permissions_that_are_none_make_no_file(folder, permissions):
+    with pytest.raises(ValueError, match="permissions"):
+        open_beneath(folder, "new.txt", "w", permissions=permissions)
+    assert not (folder / "new.txt").exists()
+
+
+def test_an_unknown_encoding_is_told_before_anything_is_cut_off_or_made(folder):
+    for path in ("note.txt", "new.txt"):
+        with pytest.raises(LookupError):
+            open_beneath(folder, path, "w", encoding="no such one")
+    assert (folder / "note.txt").read_text(encoding="utf-8") == "inside"
+    assert not (folder / "new.txt").exists()
+
+
+@pytest.mark.parametrize("links", ["no", 1, [0]])
+def test_hard_links_are_allowed_by_true_alone(folder, secret, links):
+    (folder / "hard").hardlink_to(secret)
+    assert "hard links" in refused(folder, "hard", links=links)
+
+
 @pytest.mark.parametrize("mode", ["", "rw", "rt", "U", "wx", "rbb", "b", "+", "r ", "R"])
 def test_an_unknown_mode_is_refused(folder, mode):
     with pytest.raises(ValueError, match="give 'r', 'w', 'a' or 'x'"):
