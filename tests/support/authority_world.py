@@ -1,0 +1,329 @@
+"""The world of a machine that tries derivation: messages, who may do what in it, and what each deed in it ought to have been allowed.
+
+Whatever is sent has a number, its `mark`, and a `Sent` in the world: under which warrant (see `authority_model`) it went out. Whoever executes a gated call compares
+with that; whoever is refused does too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from typing import Any
+
+import attrs
+
+import retinue as rt
+from authority_model import RISKS, Warrant
+
+EPOCH = 2 * 10**12
+OWN = ("fs.read", "mem.put")
+"""What the actors of the machine may take their own authority for."""
+
+
+class Boom(Exception):
+    """What a script fails with."""
+
+
+@rt.message
+class Script(rt.Request[Any]):
+    """Do this. Open to everybody."""
+
+    mark: int
+    actions: Any
+
+
+@rt.message
+class Pour(rt.Stream[Any]):
+    """Do this, and give the labels that it cost."""
+
+    mark: int
+    actions: Any
+
+
+@rt.message
+class FsRead(rt.Request[Any]):
+    mark: int
+    n: Any = None
+    to: Any = None
+    cc: Any = None
+
+
+@rt.message
+class FsWrite(rt.Request[Any]):
+    mark: int
+    n: Any = None
+    to: Any = None
+    cc: Any = None
+
+
+@rt.message
+class WebGet(rt.Request[Any]):
+    mark: int
+    n: Any = None
+    to: Any = None
+    cc: Any = None
+
+
+@rt.message
+class MemPut(rt.Request[Any]):
+    mark: int
+    n: Any = None
+    to: Any = None
+    cc: Any = None
+
+
+MESSAGES: dict[str, Any] = {"fs.read": FsRead, "fs.write": FsWrite, "web.get": WebGet, "mem.put": MemPut}
+
+
+@attrs.define(eq=False)
+class Seat:
+    """An actor, and the grant that it ought to have."""
+
+    ref: Any
+    grant: Warrant
+    kind: str
+    waits: bool = False  # in its thread, for an answer
+
+
+@attrs.define(eq=False)
+class Handle:
+    """A context that lies about, for anybody to use."""
+
+    real: Any
+    warrant: Warrant
+    turn: Any = None  # of an actor's own authority: the turn that took it
+    minted: bool = False
+
+
+@attrs.define(eq=False)
+class Sent:
+    """What was sent.
+
+    Attributes:
+        operation: None for a script.
+        warrant: What it was sent under.
+        labels: All the labels that the framework's context had.
+        outcome: "ran", "refused" or "lost"; None while it is under way.
+        answered: Labels of the turn that answered, or answers.
+        settled: Whether it was answered before its turn ended.
+        handed_to: The mark of what it was forwarded as.
+    """
+
+    operation: str | None
+    arguments: dict[str, Any]
+    warrant: Warrant
+    labels: frozenset[str]
+    seat: Seat
+    outcome: str | None = None
+    answered: frozenset[str] = frozenset()
+    settled: bool = False
+    handed_to: int | None = None
+
+
+class Turn:
+    """What the model knows of a turn: its warrant, which only ever gets more labels."""
+
+    def __init__(self, warrant: Warrant) -> None:
+        self.warrant = warrant
+
+    def taint(self, labels: Any) -> None:
+        self.warrant = self.warrant.labelled(labels)
+
+
+class World:
+    """Everything that a machine knows.
+
+    Attributes:
+        faults: Broken laws.
+        tally: How often what happened: "ran", "refused" and other words.
+        refusals: (operation, path, reason) of each refusal that somebody saw.
+    """
+
+    def __init__(self, system: Any) -> None:
+        self.system = system
+        self.now = 0
+        self.seats: list[Seat] = []
+        self.by_path: dict[str, Seat] = {}
+        self.handles: list[Handle] = []
+        self.deferred: list[tuple[Any, Sent, Turn]] = []
+        self.sent: dict[int, Sent] = {}
+        self.revoked: set[Any] = set()
+        self.stashed: set[int] = set()
+        self.faults: list[str] = []
+        self.tally: Counter[str] = Counter()
+        self.refusals: Counter[Any] = Counter()
+        self.executed: Counter[str] = Counter()
+        self.lock = threading.RLock()
+        self.marks = itertools.count(1)
+        self.broke: list[tuple[Sent, Warrant, Any]] = []
+        self.letters: Any = None
+        self.foreign = rt.ActorSystem("foreign").authority.root
+
+    def begin(self) -> None:
+        """Once the system runs."""
+        self.system.authority._clock._clock = lambda: EPOCH + self.now * 1000
+        self.letters = self.system.dead_letters.subscribe(10_000)
+        root = self.system.authority.root
+        self.handles.append(Handle(root, Warrant(real=frozenset([root]), root=root)))
+
+    def seat(self, number: int) -> Seat:
+        """One of the actors that are alive."""
+        alive = [seat for seat in self.seats if seat.ref.alive]
+        return alive[number % len(alive)]
+
+    def handle(self, number: int) -> Handle:
+        """One of the contexts that lie about, the later ones rather."""
+        return self.handles[-1 - number % len(self.handles)]
+
+    def seated(self, ref: Any, grant: Warrant, kind: str) -> None:
+        """An actor was spawned."""
+        with self.lock:
+            seat = Seat(ref, attrs.evolve(grant, real=grant.real | {ref._cell.grant}), kind)
+            self.seats.append(seat)
+            self.by_path[ref.path] = seat
+
+    # -- what ought to be ------------------------------------------------------------------------------------------------------------------------------
+
+    def ended(self, warrant: Warrant) -> bool:
+        """Whether nothing is permitted any more."""
+        return self.now >= warrant.ends or not self.revoked.isdisjoint(warrant.real)
+
+    def fault(self, text: str) -> None:
+        self.faults.append(text)
+
+    def send(
+        self, operation: str | None, arguments: dict[str, Any], warrant: Warrant, labels: frozenset[str], seat: Seat
+    ) -> tuple[int, Sent]:
+        """Notes that something is being sent; the mark is the number of its message."""
+        with self.lock:
+            mark = next(self.marks)
+            if operation is not None:
+                arguments = {**arguments, "mark": mark}
+            sent = self.sent[mark] = Sent(operation, arguments, warrant, labels, seat)
+            return mark, sent
+
+    def arrived(self, mark: int, security: Any) -> Turn:
+        """A message is being handled: whatever happened on its way must have permitted that. Returns the model of its turn."""
+        with self.lock:
+            sent = self.sent[mark]
+            warrant = sent.warrant.met(sent.seat.grant)
+            what = f"{sent.operation or 'a script'} of mark {mark} was executed"
+            if sent.outcome is not None and mark not in self.stashed:
+                self.fault(f"{what} although it was {sent.outcome} already")
+            if self.ended(warrant):
+                self.fault(f"{what} under an authority that has ended")
+            if not warrant.labels <= security.labels:
+                self.fault(f"{what} without the labels {set(warrant.labels - security.labels)}")
+            if sent.operation is not None:
+                verdict = warrant.verdict(sent.operation, sent.arguments, warrant.labels)
+                if verdict != "allow":
+                    self.fault(f"{what} although the verdict is {verdict}: {sent.arguments} by {warrant.wants}")
+                if not warrant.has_room():
+                    self.fault(f"{what} although a budget is used up")
+                for purse in warrant.charged():
+                    purse.spent += 1
+                self.executed[sent.operation] += 1
+                self.tally["ran"] += 1
+            sent.outcome = "ran"
+            sent.answered = warrant.labels
+            return Turn(warrant)
+
+    def ended_as(self, mark: int, error: BaseException | None) -> Sent:
+        """Somebody saw how it ended. Returns what the answer is of."""
+        with self.lock:
+            sent = self.sent[mark]
+            while sent.handed_to is not None:
+                sent = self.sent[sent.handed_to]
+            if error is None:
+                if sent.outcome != "ran":
+                    self.fault(f"mark {mark} was answered, and is {sent.outcome}")
+            elif isinstance(error, rt.Denied | rt.ApprovalRequired):
+                self.refused(sent, error)
+            elif sent.outcome is None:
+                sent.outcome = "lost"
+                self.tally[f"lost: {type(error).__name__}"] += 1
+            return sent
+
+    def refused(self, sent: Sent, error: Any) -> None:
+        """A refusal of the gate: the model must have a reason for it."""
+        with self.lock:
+            if sent.outcome == "ran":
+                self.fault(f"{sent.operation} ran and was refused: {error}")
+            sent.outcome = "refused"
+            self.noted(error)
+            warrant = sent.warrant.met(sent.seat.grant)
+            if self.ended(warrant):
+                self.tally["refused: ended"] += 1
+                return
+            if sent.operation is None:
+                self.fault(f"a script was refused: {error}")
+                return
+            labels = sent.labels | warrant.labels | self.labels_of(sent.seat.ref)
+            verdict = warrant.verdict(sent.operation, sent.arguments, labels)
+            if isinstance(error, rt.BudgetExceeded):
+                self.broke.append((sent, warrant, error))  # what was charged may not have begun yet
+            elif verdict == "allow":
+                self.fault(f"{sent.operation} with {sent.arguments} was refused although {warrant.wants} permit it: {error}")
+            elif (verdict == "ask") != isinstance(error, rt.ApprovalRequired):
+                self.fault(f"{sent.operation} was refused with {type(error).__name__} where the verdict is {verdict}: {error}")
+            self.tally["refused"] += 1
+            self.tally[f"refused: {verdict}"] += 1
+
+    def labels_of(self, ref: Any) -> frozenset[str]:
+        """The labels of an actor's grant."""
+        return ref._cell.grant.labels  # type: ignore[no-any-return]
+
+    def noted(self, error: Any) -> None:
+        """A refusal that must be on record once."""
+        with self.lock:
+            self.refusals[error.operation, error.path, getattr(error, "reason", "approval")] += 1
+
+    def answer(self, which: int, labels: frozenset[str]) -> None:
+        """Somebody whose turn has these labels gives a deferred answer."""
+        if self.deferred:
+            deferred, sent, turn = self.deferred.pop(which % len(self.deferred))
+            with self.lock:
+                sent.answered = turn.warrant.labels | labels
+                sent.settled = True
+            deferred.reply(None)
+
+    def threads(self) -> str:
+        """What the actors in threads do: "" where they rest, "waiting", or "working"."""
+        found = [seat.waits for seat in self.seats if seat.kind == "thread" and seat.ref.alive and seat.ref._cell.turn is not None]
+        return "" if not found else "waiting" if all(found) else "working"
+
+    # -- what is on record -----------------------------------------------------------------------------------------------------------------------------
+
+    def take_letters(self) -> None:
+        """Told messages that came to nothing."""
+        while (letter := self.letters.get_nowait()) is not None:
+            if letter.reason == "late_reply":
+                continue
+            mark = letter.message.mark if hasattr(letter.message, "mark") else None
+            if mark is None:
+                continue
+            if letter.error is not None and self.sent[mark].outcome is None:
+                self.ended_as(mark, letter.error)
+
+    def problem(self) -> str | None:
+        """What is wrong with the budgets and with the audit at a quiet moment, or None."""
+        with self.lock:
+            self.take_letters()
+            for sent, warrant, error in self.broke:
+                if warrant.has_room():
+                    return f"{sent.operation} was refused although there is room in its budget: {error}"
+            self.broke.clear()
+            log = self.system.audit.log
+            entries = log.entries()
+            refusals = Counter((e.operation, e.path, e.reason) for e in entries if e.kind == "decision" and not e.allowed)
+            if refusals != self.refusals:
+                return f"on record and not seen: {refusals - self.refusals}; seen and not on record: {self.refusals - refusals}"
+            allowed = Counter(e.operation for e in entries if e.kind == "decision" and e.allowed)
+            wanted = Counter({name: count for name, count in self.executed.items() if RISKS[name] in ("L2", "L3")})
+            if allowed != wanted:
+                return f"allowed on record: {allowed}; executed: {wanted}"
+            own = sum(e.kind == "amplification" for e in entries)
+            if own != self.tally["own"]:
+                return f"{own} amplifications on record, and {self.tally['own']} taken"
+            return None
