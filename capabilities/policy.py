@@ -140,8 +140,8 @@ class PolicyCall:
     """
 
     operation: str
-    message: Any
-    arguments: Mapping[str, Any]
+    message: Any = attrs.field(repr=False)  # a policy that fails with the call in its error is not to tell the values
+    arguments: Mapping[str, Any] = attrs.field(repr=False)
     security: SecurityContext
     path: str
     message_type: str

@@ -272,6 +272,20 @@ def test_a_policy_sees_the_call():
         call.risk = "L0"
 
 
+def test_the_text_of_a_call_shows_no_values_since_errors_of_policies_may_hold_it():
+    @policy
+    def failing(call):
+        raise KeyError(call)
+
+    with pytest.raises(Denied) as caught:
+        admit(gate_of(failing), Pay(7, ["s3cr3t"]))
+    assert type(caught.value.__cause__.__cause__ or caught.value.__cause__) is KeyError
+    error = caught.value
+    while error is not None:
+        assert "s3cr3t" not in str(error)
+        error = error.__cause__
+
+
 def test_a_policy_is_asked_about_its_operations_and_open_handlers_are_none():
     @policy(operations=["payments.*"])
     def closed(call):
