@@ -313,7 +313,10 @@ class AuditLog:
 
         Raises:
             PatternError: `operation` is malformed.
+            DefinitionError: `limit` is no whole number.
         """
+        if limit is not None and type(limit) is not int:
+            raise DefinitionError(f"entries(limit=…) is a whole number, or None for all, not an object of type {type(limit).__name__}.")
         pattern = None if operation is None else Pattern(operation)
         with self._lock:
             kept = tuple(self._entries)

@@ -55,7 +55,10 @@ class AuditBook:
         elif audit is None and folder is None:
             self.log = AuditLog(now_ms=now_ms)
         elif audit is None and folder is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise AuditUnavailable(f"data_dir={str(folder)[:200]!r} cannot be made or is no folder: {error.strerror}.") from error
             self._file = folder / FILE
             self._key = KeyFile(folder / KEY_FILE).open().current.secret
             self.log = AuditLog(self._key, sink=AuditFile(self._file), now_ms=now_ms)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.current import current
 from retinue.capabilities.budgets import Balance, Ledger, Reservation
+from retinue.security.errors import Denied
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
@@ -43,16 +44,31 @@ class Budget:
         Raises:
             BudgetExceeded: An account has not enough left; nothing was reserved.
             Revoked, Expired: The authority has ended.
+            AuditUnavailable: It is refused, and the record of that could not be written.
             ConstraintError: An amount is no `int` of 0 to 2**63 - 1.
         """
         security = self._security
-        self._kernel.authority.check(security)
-        return self._ledger.reserve(
-            security.accounts, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd, deadline_ms=security.limits.deadline_ms
-        )
+        try:
+            self._kernel.authority.check(security)
+            try:
+                return self._ledger.reserve(
+                    security.accounts, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd, deadline_ms=security.limits.deadline_ms
+                )
+            except Denied as error:
+                error.subject = security.subject  # a ledger knows accounts alone
+                raise
+        except Denied as error:
+            refusal = self._kernel.book.refused(error)
+            if refusal is error:
+                raise
+        raise refusal
 
-    def settle(self, reservation: Reservation, *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0) -> Amounts:
+    def settle(
+        self, reservation: Reservation, *, calls: int | None = None, tokens: int | None = None, cost_micro_usd: int | None = None
+    ) -> Amounts:
         """Replaces a reservation by what was really spent. Returns what was used beyond a cap: nothing, unless more was used than was reserved.
+
+        An amount that is left out is what was reserved of it.
 
         Raises:
             ConstraintError: An amount is no `int` of 0 to 2**63 - 1, or the reservation was settled or released before.
@@ -92,7 +108,9 @@ class SystemBudgets:
         """As `Budget.reserve`, for a context."""
         return self.of(context).reserve(calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd)
 
-    async def settle(self, reservation: Reservation, *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0) -> Amounts:
+    async def settle(
+        self, reservation: Reservation, *, calls: int | None = None, tokens: int | None = None, cost_micro_usd: int | None = None
+    ) -> Amounts:
         """As `Budget.settle`."""
         return self._kernel.gate.ledger.settle(reservation, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd)
 

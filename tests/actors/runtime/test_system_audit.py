@@ -230,6 +230,13 @@ async def test_where_the_file_was_taken_away_what_needs_a_record_is_refused(tmp_
         assert await system.audit.verify() == 3
 
 
+async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "data", tmp_path / ("x" * 300)):
+        with pytest.raises(rt.AuditUnavailable, match="data_dir"):
+            rt.ActorSystem(data_dir=folder)
+
+
 async def test_two_systems_do_not_write_one_file(tmp_path: Path) -> None:
     async with rt.ActorSystem(data_dir=tmp_path):
         with pytest.raises(rt.AuditUnavailable):
@@ -319,6 +326,44 @@ async def test_a_handler_reserves_and_settles_what_its_message_may_spend(turn_sy
         assert await system.budgets.balance() == ()
         spent = await system.budgets.settle(await system.budgets.reserve(ada, tokens=1), tokens=1)
         assert spent.tokens == 0, "nothing was used beyond a cap"
+
+
+async def test_a_reservation_that_is_refused_is_on_record(turn_system: rt.ActorSystem) -> None:
+    async with turn_system as system:
+        puppet = await system.spawn(Puppet)
+        ada = system.authority.mint("ada", ["**", rt.limit(tokens=10)])
+
+        def script(actor: Any) -> Any:
+            with pytest.raises(rt.BudgetExceeded) as caught:
+                actor.ctx.budget.reserve(tokens=11)
+            return caught.value.subject
+
+        assert await puppet.ask(Call(script), context=ada) == "ada"
+        ended = ada.narrow(rt.expires(seconds=0))
+        system.authority.revoke(ada)
+        for context in (ada, ended):
+            with pytest.raises(rt.Denied):
+                await system.budgets.reserve(context, tokens=1)
+        refused = [(entry.kind, entry.reason, entry.subject) for entry in await system.audit.entries(allowed=False)]
+        assert refused[0] == ("decision", "budget", "ada")
+        assert [reason for _, reason, _ in refused[1:]] == ["revoked", "revoked"]
+
+
+async def test_a_reservation_whose_refusal_cannot_be_recorded_says_so() -> None:
+    log = rt.AuditLog()
+    async with rt.ActorSystem(audit=log) as system:
+        ada = system.authority.mint("ada", ["**", rt.limit(tokens=10)])
+        log.close()
+        with pytest.raises(rt.AuditUnavailable) as caught:
+            await system.budgets.reserve(ada, tokens=11)
+        assert isinstance(caught.value.__cause__, rt.BudgetExceeded)
+
+
+@pytest.mark.parametrize("limit", ["5", 1.0, True, [3]])
+async def test_a_limit_of_entries_that_is_no_number_is_refused(limit: Any) -> None:
+    async with rt.ActorSystem() as system:
+        with pytest.raises(rt.DefinitionError, match="limit"):
+            await system.audit.entries(limit=limit)
 
 
 async def test_a_handler_spends_nobody_elses_budget(turn_system: rt.ActorSystem) -> None:
