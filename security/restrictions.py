@@ -152,6 +152,12 @@ def _plain_patterns(kind: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
     return patterns if plain else tuple(map(str.__str__, patterns))
 
 
+def _demand_patterns(kind: str, patterns: tuple[str, ...], example: str) -> None:
+    # Without one it would restrict nothing: whoever forgets the operation means the opposite.
+    if not patterns:
+        raise ConstraintError(f"{kind}() names no operation, so it would restrict nothing. Write, for example, {example}; '**' names all.")
+
+
 def _restriction(kind: Literal["allow", "deny"], patterns: tuple[str, ...]) -> Restriction:
     plain = _plain_patterns(kind, patterns)
     return _parse(kind, plain) if len(plain) <= MAX_PARSED_PATTERNS else _parse.__wrapped__(kind, plain)
@@ -228,9 +234,10 @@ def where(*patterns: str, arguments: Mapping[str, Constraint] | None = None, **c
 
     Raises:
         PatternError: A pattern is malformed.
-        ConstraintError: There is no constraint, or something else in place of one.
+        ConstraintError: There is no pattern or no constraint, or something else in place of one.
         DefinitionError: A pattern is no `str`.
     """
+    _demand_patterns("where", patterns, "where('payments.send', amount=at_most(100))")
     checked = checked_constraints(arguments, constraints, "where()")
     if not checked:
         raise ConstraintError("where() takes one constraint at least, such as amount=at_most(100). Use deny() to refuse whole operations.")
@@ -238,7 +245,9 @@ def where(*patterns: str, arguments: Mapping[str, Constraint] | None = None, **c
 
 
 def deny(*patterns: str, **constraints: object) -> Restriction:
-    """Refuse the operations that one of the patterns names and leave all others as they are; `deny()` changes nothing.
+    """Refuse the operations that one of the patterns names and leave all others as they are.
+
+    `deny()` names nothing and so changes nothing, which lets a program deny a collection that may be empty; everything is `deny("**")`.
 
     Args:
         patterns: Patterns of operations.
@@ -266,9 +275,10 @@ def needs_approval(*patterns: str, unless: Mapping[str, Constraint] | None = Non
 
     Raises:
         PatternError: A pattern is malformed.
-        ConstraintError: `unless` is empty or has something else than constraints.
+        ConstraintError: There is no pattern, or `unless` is empty or has something else than constraints.
         DefinitionError: A pattern is no `str`.
     """
+    _demand_patterns("needs_approval", patterns, "needs_approval('payments.**')")
     checked = checked_constraints(unless, {}, "needs_approval(unless=)")
     if unless is not None and not checked:
         raise ConstraintError(
@@ -286,9 +296,10 @@ def unlabelled(*patterns: str, labels: Iterable[str]) -> Restriction:
 
     Raises:
         PatternError: A pattern is malformed.
-        ConstraintError: A label is malformed, or there is none.
+        ConstraintError: There is no pattern or no label, or a label is malformed.
         DefinitionError: A pattern is no `str`.
     """
+    _demand_patterns("unlabelled", patterns, "unlabelled('mail.send', labels=['web'])")
     checked = _checked_labels(labels, "unlabelled()")
     if not checked:
         raise ConstraintError("unlabelled(…, labels=[…]) takes one label at least, such as 'web'.")

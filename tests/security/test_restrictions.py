@@ -245,9 +245,6 @@ def test_equal_rules_are_one_and_what_restricts_nothing_is_left_out():
         allow("**"),
         allow("x", "**"),
         deny(),
-        where(x=at_most(1)),
-        needs_approval(),
-        unlabelled(labels=["web"]),
         label(),
         limit(),
     ):
@@ -257,6 +254,21 @@ def test_equal_rules_are_one_and_what_restricts_nothing_is_left_out():
     assert the_set(limit(depth=32)) is AUTHORITY.everything
     assert the_set(allow("**", x=at_most(1))) is not AUTHORITY.everything
     assert the_set(needs_approval("**")) is not AUTHORITY.everything
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: where(path=within("reports/")),
+        lambda: where(*[], arguments={"path": within("reports/")}),
+        lambda: needs_approval(),
+        lambda: needs_approval(unless={"amount": at_most(100)}),
+        lambda: unlabelled(labels=["web"]),
+    ],
+)
+def test_a_restriction_whose_operation_was_forgotten_is_refused_and_not_taken_for_one_of_nothing(make):
+    with pytest.raises(ConstraintError, match=r"names no operation, so it would restrict nothing\. Write, for example, "):
+        make()
 
 
 # --- how they are checked and shown
