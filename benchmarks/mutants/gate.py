@@ -10,7 +10,11 @@ _GATE = ("tests/capabilities/test_gate.py",)
 _POLICIES = ("tests/capabilities/test_policies.py",)
 _BUDGETS = ("tests/capabilities/test_budgets.py",)
 _TURNS = ("tests/actors/runtime/test_authority_in_turns.py",)
-_DEPTH = _LABELS = _OWN = _TURNS
+_DEPTH = ("tests/actors/runtime/test_own_authority.py",)
+_LABELS = ("tests/actors/runtime/test_labels_in_turns.py",)
+_OWN = _DEPTH
+_DOOR = ("tests/actors/runtime/test_gate_in_turns.py",)
+_WAITING = ("tests/actors/runtime/test_async_policies_in_turns.py",)
 
 GATE = (
     # -- policies
@@ -31,8 +35,8 @@ GATE = (
     Mutant(
         "a policy that raises allows",
         "capabilities/engine.py",
-        "            except Exception as error:\n                raise _failed(case, policy, error) from error\n            _take",
-        "            except Exception:\n                continue\n            _take",
+        "        raise _failed(case, policy, error) from error\n\n\ndef _failed",
+        "        return Verdict.allow()\n\n\ndef _failed",
         _POLICIES,
     ),
     Mutant(
@@ -156,8 +160,8 @@ GATE = (
     Mutant(
         "what is reserved can be reserved again",
         "capabilities/budgets.py",
-        "if calls and calls > caps.calls - spent.calls - reserved.calls and",
-        "if calls and calls > caps.calls - spent.calls and",
+        "                account.reserved = _plus(account.reserved, amounts)\n",
+        "                account.reserved = account.reserved\n",
         _BUDGETS,
     ),
     Mutant(
@@ -192,8 +196,8 @@ GATE = (
     Mutant(
         "a child has its system's authority",
         "actors/runtime/derivation.py",
-        "        grant = sending(kernel, turn, None, None)\n",
-        "        grant = kernel.root\n",
+        "        grant = _sending(kernel, turn, None, None)\n        check_alive",
+        "        grant = kernel.root\n        check_alive",
         _TURNS,
     ),
     Mutant(
@@ -254,5 +258,22 @@ GATE = (
         "    if kernel.owned and _own(kernel, context) is not None:",
         "    if context is None:",
         _OWN,
+    ),
+    Mutant(
+        "a handler gets the sender's own message", "actors/runtime/door.py", "        delivery.message = admission.message\n", "", _DOOR
+    ),
+    Mutant(
+        "kept verdicts outlive a revocation",
+        "actors/runtime/door.py",
+        "            cell.gate_context = None  # this alone",
+        "            pass  # this alone",
+        _DOOR,
+    ),
+    Mutant(
+        "a turn may be answered before its policy",
+        "actors/runtime/door.py",
+        "        if not self._gate.awaits(handler.requires):",
+        "        if handler:",
+        _WAITING,
     ),
 )

@@ -6,7 +6,9 @@ from benchmarks.mutants.mutant import Mutant
 
 __all__ = ["PERMISSIONS"]
 
-_SETS = ("tests/security/test_permissions.py",)
+_DECISIONS = ("tests/security/test_decisions.py",)
+_RESTRICTIONS = ("tests/security/test_restrictions.py",)
+_ACCOUNTS = ("tests/security/test_accounts.py",)
 _LIMITS = ("tests/security/test_limits.py",)
 _CONTEXTS = ("tests/security/test_contexts.py",)
 _AUTHORITY = ("tests/security/test_authority.py",)
@@ -22,64 +24,64 @@ PERMISSIONS = (
         "security/rules.py",
         "                if value is not None and name not in names:\n                    return False",
         "                pass",
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "a rule's constraints are not looked at",
         "security/rules.py",
         "return all(constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
         "return True",
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "one where rule that holds is enough",
         "security/decisions.py",
         "return all(rule.holds(arguments, sources) for rule in self.rules)",
         "return any(rule.holds(arguments, sources) for rule in self.rules)",
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "unknown arguments are good arguments",
         "security/decisions.py",
         "                if plain is None:\n                    return DENY",
         "                if plain is None:\n                    return ALLOW",
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "what cannot be decided is allowed",
         "security/decisions.py",
         "            except Exception:\n                return DENY",
         "            except Exception:\n                return ALLOW",
-        _SETS,
+        _DECISIONS,
     ),
-    Mutant("nobody is ever asked", "security/decisions.py", "        return ASK if asked else ALLOW", "        return ALLOW", _SETS),
+    Mutant("nobody is ever asked", "security/decisions.py", "        return ASK if asked else ALLOW", "        return ALLOW", _DECISIONS),
     Mutant(
         "an empty allow layer permits everything",
         "security/decisions.py",
         "            if not named:\n                return DENIED",
         "            if not named and layer.rules:\n                return DENIED",
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "denials are not heard",
         "security/decisions.py",
         "        else:\n            return DENIED\n",
         "        else:\n            continue\n",
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "labels refuse nothing",
         "security/decisions.py",
         'if kind == "unlabelled" and layer.labels.isdisjoint(labels):',
         'if kind == "unlabelled":',
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "all labels must be there before one refuses",
         "security/decisions.py",
         "layer.labels.isdisjoint(labels)",
         "not layer.labels <= labels",
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "fs.** names fs itself",
@@ -94,49 +96,49 @@ PERMISSIONS = (
         "security/permissions.py",
         "self._table.intern(self.layers | layers, self.limits, self.labels)",
         "self._table.intern(self.layers, self.limits, self.labels)",
-        _SETS,
+        _RESTRICTIONS,
     ),
     Mutant(
         "a meet forgets the other's limits",
         "security/permissions.py",
         "self._table.intern(self.layers | layers, met, self.labels | labels)",
         "self._table.intern(self.layers | layers, self.limits, self.labels | labels)",
-        _SETS,
+        _ACCOUNTS,
     ),
     Mutant(
         "labels are intersected",
         "security/permissions.py",
         "self._table.intern(self.layers | layers, met, self.labels | labels)",
         "self._table.intern(self.layers | layers, met, self.labels & labels)",
-        _SETS,
+        _RESTRICTIONS,
     ),
     Mutant(
         "the memo ignores arguments",
         "security/permissions.py",
         "return decision.evaluate(arguments, self._table.sources) is ALLOW",
         "return decision.verdict is not DENY",
-        _SETS,
+        _RESTRICTIONS,
     ),
     Mutant(
         "what needs consent is permitted",
         "security/permissions.py",
         "return decision.evaluate(arguments, self._table.sources) is ALLOW",
         "return decision.evaluate(arguments, self._table.sources) is not DENY",
-        _SETS,
+        _RESTRICTIONS,
     ),
     Mutant(
         "decisions are shared whatever the labels",
         "security/permissions.py",
         "memo_key: object = (layers, labels) if labels else layers",
         "memo_key: object = layers",
-        _SETS,
+        _RESTRICTIONS,
     ),
     Mutant(
         "a list of denials alone permits the rest",
         "security/restrictions.py",
         'if names or not any(restriction.kind == "allow" for restriction in restrictions):',
         "if names:",
-        _SETS,
+        _AUTHORITY,
     ),
     # -- limits
     Mutant(
@@ -163,18 +165,18 @@ PERMISSIONS = (
     Mutant(
         "a cost may be a float",
         "security/limits.py",
-        "if type(value) not in (Decimal, str, int):",
-        "if type(value) not in (Decimal, str, int, float):",
+        "if kind is not Decimal and kind is not str and kind is not int:",
+        "if kind not in (Decimal, str, int, float):",
         _LIMITS,
     ),
-    Mutant("the clock goes back", "security/clock.py", "self._latest = max(self._latest, now)", "self._latest = now", _AUTHORITY),
+    Mutant("the clock goes back", "security/clock.py", "self._latest = max(self._latest, now)", "self._latest = now", _LIMITS),
     # -- contexts
     Mutant(
         "a limit opens no account",
         "security/context.py",
         "                if met.limits.spends_less_than(permissions.limits):",
         "                if not met:",
-        _CONTEXTS,
+        _ACCOUNTS,
     ),
     Mutant(
         "the grant is ignored in a meet", "security/context.py", "met = self.permissions.meet(theirs)", "met = self.permissions", _CONTEXTS
@@ -184,7 +186,7 @@ PERMISSIONS = (
         "security/context.py",
         "accounts = join_accounts(self._accounts, their_accounts)",
         "accounts = self._accounts",
-        _CONTEXTS,
+        _ACCOUNTS,
     ),
     Mutant(
         "what was written into a context is believed",
@@ -198,14 +200,14 @@ PERMISSIONS = (
         "security/context_registry.py",
         "if self.revoked and any(map(self.is_revoked, (parent, *others))):",
         "if not parent:",
-        _AUTHORITY,
+        ("tests/security/test_revocation.py",),
     ),
     Mutant(
         "revoked contexts pass the check",
         "security/authority.py",
         "if self._registry.revoked and self._registry.is_revoked(context):",
         "if not context:",
-        _AUTHORITY,
+        ("tests/security/test_revocation.py",),
     ),
     Mutant(
         "what is minted is not within the root",
@@ -258,7 +260,7 @@ PERMISSIONS = (
         "security/rules.py",
         "return all(constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
         "return all(name not in arguments or constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
-        _SETS,
+        _DECISIONS,
     ),
     Mutant(
         "any port will do",

@@ -29,6 +29,14 @@ LONGEST = 300.0
 
 _PASSED, _FAILED = 0, 1  # pytest's exit codes; all others mean that the tests could not be run
 
+_PROFILE = """
+from hypothesis import Phase, settings
+
+settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate], database=None, derandomize=True, print_blob=False)
+settings.load_profile("mutants")
+"""
+# One failing example is enough, none is kept, and the same are tried each time: a mutant dies always or never.
+
 
 class BrokenMutant(Exception):
     """A mutant that says nothing: its text is not in the file any more, its tests cannot be run, or they fail without it too."""
@@ -81,6 +89,7 @@ class Copy:
             shutil.copytree(root / room, self._package / room, ignore=ignored)
         shutil.copytree(root / "tests", folder / "tests", ignore=ignored)
         shutil.copy(root / "pyproject.toml", folder)
+        (folder / "lib" / "mutants_profile.py").write_text(_PROFILE, encoding="utf-8")
 
     def path_of(self, file: str) -> Path:
         """Where the copy has a file of the tree."""
@@ -90,7 +99,21 @@ class Copy:
         """Runs these tests until the first fails: pytest's exit code (None: no end) and what it wrote."""
         # No bytecode: a stale one would hide a change of the same length within the same second.
         environment = {**os.environ, "PYTHONPATH": str(self._folder / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--timeout=60", "-m", "not slow", *tests]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "mutants_profile",
+            "-p",
+            "no:cacheprovider",
+            "--timeout=60",
+            "-m",
+            "not slow",
+        ]
+        command += tests
         try:
             done = subprocess.run(
                 command,
