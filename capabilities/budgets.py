@@ -129,8 +129,14 @@ class Ledger:
                 heapq.heappush(self._expiring, (deadline, next(self._numbers), made))
         return made
 
-    def settle(self, reservation: Reservation, *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0) -> Amounts:
+    def settle(
+        self, reservation: Reservation, *, calls: int | None = None, tokens: int | None = None, cost_micro_usd: int | None = None
+    ) -> Amounts:
         """Replace a reservation by what was really spent. One that has expired can still be settled, and then no longer counts as spent whole.
+
+        Args:
+            reservation: What `reserve` gave.
+            calls, tokens, cost_micro_usd: What was spent. One that is left out is what was reserved of it: nobody said that it took less.
 
         Returns:
             What was used beyond a cap, which no account could take: nothing, unless more was used than was reserved. The accounts concerned are then used
@@ -139,7 +145,15 @@ class Ledger:
         Raises:
             ConstraintError: An amount is no `int` of 0 to 2**63 - 1; the reservation is none of this ledger's, or was settled or released before.
         """
-        return self._end(reservation, _checked_amounts(calls, tokens, cost_micro_usd), "settled")
+        if type(reservation) is not Reservation:
+            raise _no_reservation()
+        reserved = reservation.amounts
+        actual = _checked_amounts(
+            reserved.calls if calls is None else calls,
+            reserved.tokens if tokens is None else tokens,
+            reserved.cost_micro_usd if cost_micro_usd is None else cost_micro_usd,
+        )
+        return self._end(reservation, actual, "settled")
 
     def release(self, reservation: Reservation) -> None:
         """Give a reservation back: nothing was spent.
@@ -207,7 +221,7 @@ class Ledger:
 
     def _end(self, reservation: Reservation, actual: Amounts, state: Literal["settled", "released"]) -> Amounts:
         if type(reservation) is not Reservation or reservation._ledger is not self:
-            raise ConstraintError("this is no reservation of this ledger. Settle what reserve() gave, with the ledger that gave it.")
+            raise _no_reservation()
         with self._lock:
             if self._expiring:
                 self._sweep()
@@ -235,6 +249,10 @@ class Ledger:
             self._expiring = [entry for entry in self._expiring if entry[2].state == "open"]
             heapq.heapify(self._expiring)
             self._ended = 0
+
+
+def _no_reservation() -> ConstraintError:
+    return ConstraintError("this is no reservation of this ledger. Settle what reserve() gave, with the ledger that gave it.")
 
 
 def _checked_amounts(calls: int, tokens: int, cost_micro_usd: int) -> Amounts:

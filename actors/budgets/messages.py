@@ -42,6 +42,8 @@ class Reserve(Request[None]):
 class Settle(Request[Amounts]):
     """Replaces a reservation by what was really spent. Answers with what was used beyond a cap: nothing, unless more was used than was reserved.
 
+    An amount that is left out, None, is what was reserved of it.
+
     Attributes:
         key: The reservation's key.
         calls: Gated calls.
@@ -50,9 +52,9 @@ class Settle(Request[Amounts]):
     """
 
     key: str
-    calls: int = 0
-    tokens: int = 0
-    cost_micro_usd: int = 0
+    calls: int | None = None
+    tokens: int | None = None
+    cost_micro_usd: int | None = None
 
 
 @message(name="retinue/Release@1")

@@ -66,7 +66,9 @@ class SystemBudgets:
         """As `Budget.reserve`, for a context."""
         return self.of(context).reserve(calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd)
 
-    def settle(self, reservation: Reservation, *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0) -> Amounts:
+    def settle(
+        self, reservation: Reservation, *, calls: int | None = None, tokens: int | None = None, cost_micro_usd: int | None = None
+    ) -> Amounts:
         """As `Budget.settle`."""
         return self.of().settle(reservation, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd)
 

@@ -170,6 +170,20 @@ async def test_a_reservation_that_nobody_settles_counts_as_spent_after_its_time(
         assert balance.spent.tokens == 7
 
 
+async def test_settling_without_an_amount_counts_the_whole_reservation():
+    async with rt.ActorSystem("budget") as system:
+        ledger = await system.spawn(BudgetLedger, Ledger(system.authority.now_ms), name="ledger")
+        ada = system.authority.mint("ada", ["**", limit(calls=1_000, tokens=100)])
+        request = Reserve(calls=2, tokens=60)
+        await ledger.ask(request, context=ada)
+        await ledger.ask(Settle(request.key, tokens=7), context=ada)
+        (balance,) = await ledger.ask(Balances(), context=ada)
+        assert (balance.spent, balance.reserved) == (Amounts(2, 7, 0), NOTHING_SPENT)
+        reservation = await system.budgets.reserve(ada, tokens=50)
+        await system.budgets.settle(reservation)
+        assert (await system.budgets.balance(ada))[0].spent.tokens == 57
+
+
 async def test_under_a_context_that_has_expired_nothing_is_reserved():
     async with rt.ActorSystem("budget") as system:
         ledger = await system.spawn(BudgetLedger, Ledger(system.authority.now_ms), name="ledger")
