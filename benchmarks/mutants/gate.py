@@ -270,10 +270,10 @@ GATE = (
         _DOOR,
     ),
     Mutant(
-        "a turn may be answered before its policy",
+        "a policy that has to be waited for is not asked",
         "actors/runtime/door.py",
-        "        if not self._gate.awaits(handler.requires):",
-        "        if handler:",
+        "        self._take(delivery, await self._gate.admit_async(*arguments, **keywords))\n",
+        "        assert arguments and keywords\n",
         _WAITING,
     ),
 )

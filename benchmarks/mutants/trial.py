@@ -163,19 +163,19 @@ def _first_failure(output: str) -> str:
     return ""
 
 
-def trials(mutants: Sequence[Mutant], *, jobs: int, progress: Callable[[str], None] = quiet) -> Iterator[Verdict]:
+def trials(mutants: Sequence[Mutant], *, jobs: int, root: Path = ROOT, progress: Callable[[str], None] = quiet) -> Iterator[Verdict]:
     """A verdict a mutant, as they come. First all their tests must pass without any.
 
     Raises:
         BrokenMutant: Texts that are not found, tests that fail anyway or cannot be run.
     """
-    check_texts(mutants)
+    check_texts(mutants, root)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies: SimpleQueue[Copy] = SimpleQueue()
-        first = Copy(Path(folder) / "0")
+        first = Copy(Path(folder) / "0", root)
         copies.put(first)
         for number in range(1, jobs):
-            copies.put(Copy(Path(folder) / str(number)))
+            copies.put(Copy(Path(folder) / str(number), root))
         if not first.imported_from().is_relative_to(Path(folder).resolve()):
             raise BrokenMutant(f"Python imports retinue from {first.imported_from()}, not from the copy")
         progress("the tests, without a mutant")
