@@ -265,7 +265,12 @@ class Gate:
         if count <= 0:
             return
         self.allowed += count
-        if self._audit is not None and operation is not None:
+        if operation is not None:
+            self.note_allowed(security, operation, path, count)
+
+    def note_allowed(self, security: SecurityContext, operation: str, path: str, count: int) -> None:
+        """Have messages audited, as one record of `count`, that `admit` let through without a record of their own, and counted."""
+        if self._audit is not None:
             self._note("allowed_batch", allowed=True, operation=operation, security=security, path=path, count=count)
 
     def note_outcome(

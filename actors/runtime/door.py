@@ -5,7 +5,8 @@ operation is kept in the cell: the next message under the same context for the s
 make such a verdict wrong (a revocation, a capability or a policy that changed) empties all cells, at once and from any thread.
 
 What passes by a kept verdict is counted without touching it: the actor counts what it has handled anyway, so the door notes that number when it keeps a verdict,
-and tells the gate of the difference when the verdict is replaced, when somebody looks at the audit, now and then, and at the end.
+and tells the gate of the difference when the verdict is replaced, when somebody looks at the audit, now and then, and at the end. What the gate was asked about one
+by one, and recorded nothing of, is counted here, and told at the same times.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ __all__ = ["Door"]
 
 _RECORDED = frozenset({"L2", "L3"})
 
+MOST_COUNTED = 128
+"""Contexts, operations and actors for which what has passed is only counted, before it is written down."""
+
 
 @message(name="retinue/Stop@1")
 class Stop(Message):
@@ -57,7 +61,7 @@ class Door:
         registry: Whether a capability registry rates operations, so that any may come to be recorded one by one.
     """
 
-    __slots__ = ("_counts", "_gate", "_kernel", "_policies", "_recorded", "_registry")
+    __slots__ = ("_counts", "_gate", "_kernel", "_noted", "_passed", "_policies", "_recorded", "_registry")
 
     def __init__(self, kernel: Kernel, gate: Gate, *, policies: bool, registry: bool) -> None:
         self._kernel = kernel
@@ -66,6 +70,10 @@ class Door:
         self._registry = registry
         self._counts: dict[Cell, tuple[SecurityContext, str, int]] = {}  # effective context, operation, messages handled before
         self._recorded: dict[Delivery, Admission] = {}  # turns in progress whose outcome is to be recorded
+        self._passed: dict[
+            Cell, dict[tuple[SecurityContext, str], int]
+        ] = {}  # what was asked about one by one, and left no record of its own
+        self._noted = 0  # how many entries there are in it
         gate.on_change = self.invalidate
 
     # -- asking the gate -----------------------------------------------------------------------------------------------------------------------------
@@ -99,6 +107,7 @@ class Door:
         cell.gate_context = context
         if gate.epoch != epoch:  # another thread revoked something in between; it may have emptied this cell before it was filled
             cell.gate_context = None
+            self._count(delivery.cell, delivery.security, delivery.handler.requires)
         elif handler.requires is not None:
             self._counts[cell] = (security, handler.requires, cell.handled)
             gate.allowed -= 1  # it is counted once more, with those that pass by the kept verdict
@@ -110,9 +119,11 @@ class Door:
 
     async def admit_stop(self, turn: Delivery, target: Cell) -> None:
         """Asks the gate whether an actor that is not the target's parent may stop it. Raises Denied or ApprovalRequired."""
-        await self._gate.admit_async(
+        admission = await self._gate.admit_async(
             turn.security, turn.cell.grant, "actor.stop", Stop(target.path), path=target.path, message_type=Stop, risk="L1"
         )
+        if admission.record is None:
+            self._count(target, turn.security, "actor.stop")
 
     def _take(self, delivery: Delivery, admission: Admission) -> None:
         """From here on the message is the one that was looked at: the gate's own copy, or what a policy made of it."""
@@ -123,6 +134,8 @@ class Door:
         delivery.message = admission.message
         if admission.record is not None:
             self._recorded[delivery] = admission
+        elif not admission.static:
+            self._count(delivery.cell, delivery.security, delivery.handler.requires)
 
     # -- handlers that need more than a look at the kept verdict ---------------------------------------------------------------------------------------
 
@@ -204,6 +217,32 @@ class Door:
         cell = delivery.cell
         self._gate.note_outcome(admission, delivery.security, delivery.handler.requires, cell.path, outcome, succeeded=error is None)
 
+    # -- what passed without a record of its own -------------------------------------------------------------------------------------------------------
+
+    def _count(self, cell: Cell, security: SecurityContext, operation: str | None) -> None:
+        """Counts a message that the gate was asked about: under a context with a deadline, a budget or constraints, or with policies."""
+        if operation is None or self._kernel.book.log is None:
+            return
+        passed = self._passed.setdefault(cell, {})
+        key = (security, operation)
+        count = passed.get(key, 0)
+        passed[key] = count + 1
+        if not count:
+            self._noted += 1
+            if self._noted >= MOST_COUNTED:
+                self._write_down()
+
+    def _write_down(self) -> None:
+        for cell in list(self._passed):
+            self._write_down_of(cell)
+
+    def _write_down_of(self, cell: Cell) -> None:
+        passed = self._passed.pop(cell, None)
+        if passed is not None:
+            self._noted -= len(passed)
+            for (security, operation), count in passed.items():
+                self._gate.note_allowed(security, operation, cell.path, count)
+
     # -- what passed by kept verdicts ------------------------------------------------------------------------------------------------------------------
 
     def forget(self, cell: Cell) -> None:
@@ -212,6 +251,13 @@ class Door:
         counted = self._counts.pop(cell, None)
         if counted is not None:
             self._note(cell, counted)
+
+    def retire(self, cell: Cell) -> None:
+        """The actor ends: counts what passed, what is cut off included."""
+        if cell.turn is not None:
+            self.unhandled(cell)
+        self.forget(cell)
+        self._write_down_of(cell)
 
     def unhandled(self, cell: Cell) -> None:
         """What the cell does now, or did last, is not among what it has handled: a tell whose handler failed, a turn that its end cut off. It has passed all the
@@ -222,7 +268,8 @@ class Door:
             self._counts[cell] = (counted[0], counted[1], counted[2] - 1)
 
     def flush(self) -> None:
-        """Counts what has passed by kept verdicts so far. A verdict that nothing passed by since the last time is forgotten, unless something passes by it now."""
+        """Writes down what has passed so far. A kept verdict that nothing passed by since the last time is forgotten, unless something passes by it now."""
+        self._write_down()
         for cell, counted in list(self._counts.items()):
             if cell.handled == counted[2] and cell.turn is not None:
                 continue

@@ -456,9 +456,7 @@ class Kernel(Scheduler):
 
     def retire(self, cell: Cell) -> None:
         """Keeps the counts of an actor that has ended."""
-        if cell.turn is not None:
-            self.door.unhandled(cell)
-        self.door.forget(cell)
+        self.door.retire(cell)
         self.retired_handled += cell.handled
         cell.handled = 0
         self.stopped += 1

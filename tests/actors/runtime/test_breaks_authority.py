@@ -137,6 +137,69 @@ async def counted(system: rt.ActorSystem) -> int:
     return sum(entry.count for entry in await system.audit.entries(kind="allowed_batch"))
 
 
+LIMITED = {
+    "a deadline": [rt.expires(seconds=60)],
+    "a budget": [rt.limit(calls=100)],
+    "a constraint": [rt.where("vault.touch", what=rt.one_of("ok", "fail"))],
+}
+
+
+@pytest.mark.parametrize("more", LIMITED.values(), ids=LIMITED)
+async def test_what_passes_under_a_limited_context_is_counted_as_allowed(more: list[Any]) -> None:
+    async with rt.ActorSystem() as system:
+        refs = [await system.spawn(Fragile, supervision=rt.Supervision(backoff=(0, 0))) for _ in range(2)]
+        ada = system.authority.mint("ada", ["vault.touch", *more])
+        for ref in refs:
+            for what in ("ok", "fail", "ok"):
+                ref.tell(Touch(what), context=ada)
+            assert await ref.ask(Touch("ok"), context=ada) == "ok"
+        await system.wait_quiet()
+        await refs[0].stop()
+        entries = await system.audit.entries(kind="allowed_batch")
+        assert [(entry.path, entry.subject, entry.count) for entry in entries] == [(ref.path, "ada", 4) for ref in refs]
+        assert await system.audit.entries(kind="allowed_batch") == entries
+
+
+async def test_what_policies_were_asked_about_is_counted_as_allowed() -> None:
+    @rt.policy
+    async def later(call: rt.PolicyCall) -> rt.Verdict:
+        await trio.lowlevel.checkpoint()
+        return rt.Verdict.allow()
+
+    @rt.policy
+    def at_once(call: rt.PolicyCall) -> rt.Verdict:
+        return rt.Verdict.allow()
+
+    for policies in ([at_once], [later]):
+        async with rt.ActorSystem(policies=policies) as system:
+            ref = await system.spawn(Fragile)
+            for _ in range(3):
+                await ref.ask(Touch("ok"))
+            assert await counted(system) == 3
+
+
+async def test_a_stop_of_another_actor_is_counted_as_allowed() -> None:
+    async with rt.ActorSystem() as system:
+        victim, puppet = await system.spawn(Vault), await system.spawn(Puppet)
+
+        async def script(_: Any) -> None:
+            await victim.stop()
+
+        await puppet.ask(Do(script), context=system.authority.mint("ada", ["actor.stop"]))
+        (entry,) = await system.audit.entries(kind="allowed_batch")
+        assert (entry.operation, entry.path, entry.subject, entry.count) == ("actor.stop", victim.path, "ada", 1)
+
+
+async def test_counts_of_many_contexts_are_written_down_before_they_take_much_room() -> None:
+    async with rt.ActorSystem() as system:
+        ref = await system.spawn(Fragile)
+        for _ in range(300):
+            await ref.ask(Touch("ok"), context=system.authority.mint("ada", ["vault.touch", rt.expires(seconds=60)]))
+        gc.collect()
+        assert system.authority.statistics().contexts < 200
+        assert await counted(system) == 300
+
+
 async def test_tells_whose_handler_fails_are_counted_as_allowed() -> None:
     async with rt.ActorSystem() as system:
         ref = await system.spawn(Fragile, supervision=rt.Supervision(backoff=(0, 0), intensity=(100, 1)))
