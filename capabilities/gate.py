@@ -26,7 +26,7 @@ from retinue.security.canonical import canonical
 from retinue.security.context import SecurityContext
 from retinue.security.decisions import ALLOW, ALLOWED, ASK, DEPENDS
 from retinue.security.errors import AuditUnavailable, DefinitionError, Expired
-from retinue.security.explaining import added_by, explanation, layer_origin
+from retinue.security.explaining import added_by, layer_origin
 from retinue.security.limits import NEVER, NO_LIMITS, RISKS, UNLIMITED, Limits, moment
 from retinue.security.permissions import PermissionSet
 
@@ -265,12 +265,7 @@ class Gate:
         if count <= 0:
             return
         self.allowed += count
-        if operation is not None:
-            self.note_allowed(security, operation, path, count)
-
-    def note_allowed(self, security: SecurityContext, operation: str, path: str, count: int) -> None:
-        """Have messages audited, as one record of `count`, that `admit` let through without a record of their own, and counted."""
-        if self._audit is not None:
+        if self._audit is not None and operation is not None:
             self._note("allowed_batch", allowed=True, operation=operation, security=security, path=path, count=count)
 
     def note_outcome(
@@ -384,10 +379,10 @@ class Gate:
         arguments = case.own() if decision.checks else None
         verdict = decision.evaluate(arguments, self._authority.sources)
         if verdict is ASK:
-            case.asks += _asking(case, operation, arguments)
+            case.asks += _asking(case, operation)
         elif verdict is not ALLOW:
             raise case.denied(
-                _explained(case, operation, arguments),
+                _explained(case, operation),
                 f"send it under a context whose layers and whose receiver's grant all permit {operation!r}"
                 f"{' with such arguments' if decision.verdict is DEPENDS else ''}.",
                 "arguments" if decision.verdict is DEPENDS else "permission",
@@ -517,14 +512,25 @@ def _risk_fits(limits: Limits, operation: str | None, risk: str | None) -> bool:
     return (_UNRATED if risk is None else _LEVELS[risk]) <= limits.risk
 
 
-def _asking(case: Case, operation: str, arguments: dict[str, Any] | None) -> list[str]:
+def _asking(case: Case, operation: str) -> list[str]:
     """Which layers ask for a person's consent, and who added them."""
-    refusals = case.security.permissions.refusals(operation, arguments)
+    refusals = case.security.permissions.refusals(operation, _told_arguments(case))
     return [f"{reason} (added by {layer_origin(layer, case.security)})" for layer, reason in refusals] or ["a layer asks for it"]
 
 
-def _explained(case: Case, operation: str, arguments: dict[str, Any] | None) -> str:
+def _explained(case: Case, operation: str) -> str:
+    """What `context.explain` says, so that a refusal and a question asked beforehand read the same."""
     try:
-        return explanation(case.security, operation, arguments, [])
+        return case.security.explain(operation, _told_arguments(case), risk=case.risk)  # type: ignore[arg-type]  # one of the four, see _begin
     except Exception as error:
         return f"{operation!r} is not permitted (why could not be told: {type(error).__name__})."
+
+
+def _told_arguments(case: Case) -> dict[str, Any] | None:
+    """The arguments for a text, also where the answer did not depend on them: else a layer that permits them would be told of as one that refuses."""
+    try:
+        if any(rule.constraints for layer in case.security.permissions.layers for rule in layer.rules):
+            return case.own()
+    except Exception:  # nothing can be told of them
+        return None
+    return {}

@@ -10,10 +10,11 @@ trusted belongs in another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, Self, final
 
 from retinue.security.accounts import Account, account_below, join_accounts
+from retinue.security.decisions import named_arguments
 from retinue.security.errors import DefinitionError, ForgedContext
 from retinue.security.explaining import explanation
 from retinue.security.limits import NO_LIMITS, Limits, Risk
@@ -149,42 +150,46 @@ class SecurityContext(ContextFields):
         """The ids from the oldest ancestor to this context itself."""
         return tuple(context.id for context in self._ancestry())
 
-    def allows(self, operation: str, arguments: Mapping[str, object] | None = None, *, risk: Risk | None = None) -> bool:
+    def allows(self, operation: str, arguments: object = None, *, risk: Risk | None = None) -> bool:
         """Whether the operation is permitted now, without a person's consent; does nothing and counts nothing.
 
         False also where the context has expired or was revoked, has no call left, or is limited to a lower risk.
 
         Args:
             operation: The operation's name.
-            arguments: Its arguments by name; None where they are not known: then what depends on them is not permitted.
+            arguments: Its arguments: a mapping by name, or the message whose fields they are. None where they are not known: then what depends on them is
+                not permitted.
             risk: The operation's risk level. None: what the system's registry says, and L3 where nobody declared it.
 
         Raises:
             PatternError: `operation` is malformed, or is a pattern.
             ConstraintError: `risk` is none of the four levels.
+            DefinitionError: `arguments` is neither a mapping nor a message.
         """
         permissions = self.permissions
-        if not permissions.permits(operation, arguments):
+        if not permissions.permits(operation, None if arguments is None else named_arguments(arguments, "allows()")):
             return False
         registry = self._registry
         if registry.revoked or permissions.limits is not NO_LIMITS or self._accounts:
             return not registry.obstacles(self, operation, risk)
         return True
 
-    def explain(self, operation: str, arguments: Mapping[str, object] | None = None, *, risk: Risk | None = None) -> str:
+    def explain(self, operation: str, arguments: object = None, *, risk: Risk | None = None) -> str:
         """Whether the operation is permitted now, and if not, why: which layers and which arguments' constraints refuse it or ask for a person's
         consent, and where on the way each was added; that the context was revoked or has expired; its limits. Values are never shown.
 
         Args:
             operation: The operation's name.
-            arguments: Its arguments by name, as for `allows`.
+            arguments: Its arguments, as for `allows`.
             risk: Its risk level, as for `allows`.
 
         Raises:
             PatternError: `operation` is malformed, or is a pattern.
             ConstraintError: `risk` is none of the four levels.
+            DefinitionError: `arguments` is neither a mapping nor a message.
         """
-        return explanation(self, operation, arguments, self._registry.obstacles(self, operation, risk))
+        named = named_arguments(arguments, "explain()")
+        return explanation(self, operation, named, self._registry.obstacles(self, operation, risk))
 
     def narrow(self, *restrictions: Restriction | SecurityContext | str | Iterable[str | Restriction]) -> SecurityContext:
         """A context that permits what this one does and what each restriction does, and nothing else.

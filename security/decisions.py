@@ -13,6 +13,7 @@ from typing import Final, cast, final
 import attrs
 
 from retinue.security.constraints import Source
+from retinue.security.errors import DefinitionError
 from retinue.security.layers import Layer
 from retinue.security.rules import Rule
 
@@ -30,6 +31,7 @@ __all__ = [
     "Decision",
     "Verdict",
     "decide",
+    "named_arguments",
     "plain_arguments",
 ]
 
@@ -123,6 +125,27 @@ class Decision:
             except Exception:
                 return DENY
         return ASK if asked else ALLOW
+
+
+def named_arguments(arguments: object, what: str) -> Mapping[str, object] | None:
+    """The arguments of an operation by name, of what a person gave as such: a mapping as it is, the fields of a message, None for None.
+
+    Args:
+        arguments: What was given.
+        what: The function that was called, for the error.
+
+    Raises:
+        DefinitionError: It is none of the three.
+    """
+    if arguments is None or isinstance(arguments, Mapping):
+        return arguments
+    fields = getattr(type(arguments), "__attrs_attrs__", None)
+    if fields is None:
+        shown = f"the class {arguments.__name__}" if isinstance(arguments, type) else f"an object of type {type(arguments).__name__}"
+        raise DefinitionError(
+            f"{what} takes the arguments as a mapping by name or as a message, not {shown}. Write {{'path': 'reports/q3.txt'}}, or Read('reports/q3.txt')."
+        )
+    return {field.name: getattr(arguments, field.name) for field in fields}
 
 
 def plain_arguments(arguments: object) -> Mapping[str, object] | None:

@@ -71,6 +71,37 @@ def test_a_refusal_says_what_where_who_why_and_the_fix(gate, authority):
     assert denied.__cause__ is None
 
 
+@pytest.mark.parametrize("refusing", [deny("payments.send"), unlabelled("payments.send", labels=["web"]), allow("fs.read")])
+def test_a_layer_that_permits_the_arguments_is_not_told_of_where_another_refuses_the_operation(authority, refusing):
+    audit = AuditLog(b"k" * 32)
+    gate = Gate(authority, audit=audit)
+    context = authority.mint("alice", ["payments.*", where("payments.send", to=one_of("ACME"))]).narrow(label("web"), refusing)
+    denied = refuse(gate, context)
+    assert "where(" not in str(denied)
+    assert "not given" not in str(denied)
+    assert "where(" not in audit.entries(kind="decision")[-1].detail
+    assert context.explain("payments.send", Pay()) in str(denied)
+    other = refuse(gate, context, message=Pay("Eve"))
+    assert "its argument 'to' is not one_of('ACME')" in str(other), "what refuses too is told of"
+    assert context.explain("payments.send", Pay("Eve")) in str(other)
+
+
+def test_only_layers_that_ask_are_told_of_where_consent_is_needed_in_any_case(gate, authority):
+    context = authority.mint("alice", ["payments.*"]).narrow(
+        needs_approval("payments.send"), needs_approval("payments.*", unless={"amount": at_most(100)})
+    )
+    text = str(refuse(gate, context, kind=ApprovalRequired))
+    assert "needs_approval('payments.send')" in text
+    assert "unless" not in text
+    assert "not given" not in text
+
+
+def test_what_the_gate_says_is_what_the_context_explains(gate, authority):
+    context = authority.mint("alice", ["payments.*", where("payments.send", amount=at_most(10))]).narrow(max_risk("L1"))
+    assert context.explain("payments.send", Pay(), risk="L2") in str(refuse(gate, context, risk="L2"))
+    assert context.explain("payments.send", Pay()) in str(refuse(gate, context))
+
+
 def test_a_refused_argument_is_told_by_its_constraint_and_never_by_its_value(gate, authority):
     context = authority.mint("alice", ["payments.*"]).narrow(where("payments.send", to=one_of("ACME")))
     denied = refuse(gate, context, message=Pay("MALLORY-SECRET"))

@@ -1,6 +1,7 @@
 import gc
 import weakref
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,6 +137,30 @@ def test_arguments_decide_where_a_layer_asks_for_them():
     assert small.allows("payments.list")
     text = small.explain("payments.send", {"to": "ACME", "amount": 400})
     assert "its argument 'amount' is not at_most(100) (added by narrow(), context " in text
+
+
+@attrs.frozen
+class Payment:
+    to: str
+    amount: int
+
+
+def test_a_message_may_be_given_for_its_arguments():
+    small = AUTHORITY.mint("alice", ["payments.*", where("payments.send", amount=at_most(100), to=one_of("ACME"))])
+    assert small.allows("payments.send", Payment("ACME", 40))
+    assert not small.allows("payments.send", Payment("ACME", 400))
+    for arguments in (Payment("ACME", 400), Payment("Eve", 40)):
+        assert small.explain("payments.send", arguments) == small.explain("payments.send", attrs.asdict(arguments))
+    assert "not given" not in small.explain("payments.send", Payment("Eve", 40))
+
+
+@pytest.mark.parametrize("arguments", ["ACME", b"", ["ACME", 40], ("to", "ACME"), 40, 0, False, Payment, object()])
+def test_what_is_neither_a_mapping_nor_a_message_is_not_taken_for_arguments_that_are_unknown(arguments):
+    for ask in (AUTHORITY.root.allows, AUTHORITY.root.explain):
+        with pytest.raises(
+            DefinitionError, match=r"takes the arguments as a mapping by name or as a message, not (the class|an object of type) "
+        ):
+            ask("payments.send", arguments)
 
 
 def test_consent_is_no_permission():
