@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NoReturn, final
@@ -93,6 +94,7 @@ class Authority:
         "_sources",
         "_table",
         "_token_accounts",
+        "_untold",
         "guard",
         "on_event",
         "on_revoke",
@@ -115,6 +117,8 @@ class Authority:
         self._table = PermissionTable(self.sources)
         self._registry = ContextRegistry(self._table, self._clock)
         self._token_accounts = AccountTable(self._clock.now_ms)
+        # Revoked, and nobody could be told of it yet: the audit log failed. (A refusal to record keeps nobody's authority alive.)
+        self._untold: weakref.WeakSet[SecurityContext] = weakref.WeakSet()
         self.guard: Callable[[], None] | None = None
         self.on_event: Callable[[Event, SecurityContext], None] | None = None
         self.on_revoke: Callable[[], None] | None = None
@@ -284,12 +288,13 @@ class Authority:
         """End the authority of a context, of all that descend from it, and of all that it was met with as a grant. It cannot be undone.
 
         It takes effect at the next decision, whichever thread calls; what a handler does already is not interrupted. Revoking again
-        changes nothing.
+        changes nothing; but where the record of it could not be written, it is tried once more.
 
         Raises:
             Denied: Called inside a handler.
             ForgedContext: The context was not made by this authority.
             AuthorityError: It is the root, which is the system's own.
+            AuditUnavailable: It is revoked, and the record of that could not be written.
         """
         if self.guard is not None:
             self.guard()
@@ -297,12 +302,14 @@ class Authority:
             self.check(context)
         if context is self.root:
             raise AuthorityError("the root context cannot be revoked: it is the system's own. Close the system, or revoke what was minted.")
-        if not self._registry.revoke(context):
-            return
-        self.revocations += 1
-        if self.on_revoke is not None:
-            self.on_revoke()
-        self._told("revoke", context)
+        if self._registry.revoke(context):
+            self._untold.add(context)
+            self.revocations += 1
+            if self.on_revoke is not None:
+                self.on_revoke()
+        if context in self._untold:
+            self._told("revoke", context)
+            self._untold.discard(context)
 
     def is_revoked(self, context: SecurityContext) -> bool:
         """Whether the context, or one that it descends from or was met with, was revoked."""

@@ -21,7 +21,7 @@ import attrs
 from retinue.security.audit import AuditLog
 from retinue.security.authority import Authority
 from retinue.security.context import SecurityContext
-from retinue.security.errors import AuthorityError, DefinitionError, Denied, Revoked, TokenError
+from retinue.security.errors import AuditUnavailable, AuthorityError, DefinitionError, Denied, Revoked, TokenError
 from retinue.security.keys import Key, KeyFile, KeyRing
 from retinue.security.limits import Limits
 from retinue.security.restrictions import MAX_SECONDS, Restriction, allow, joined, restriction_of
@@ -248,6 +248,7 @@ class Sealer:
         Raises:
             TokenError: It is no genuine token and no id; or it could not be stored.
             Denied: Called inside a handler.
+            AuditUnavailable: It is revoked, and a record of that could not be written. Revoking it once more tries again.
         """
         self._guard()
         if type(token) is str and "." not in token:
@@ -257,14 +258,23 @@ class Sealer:
             macs_of(self._key_of(frame.kid), frame)
             revoked = content_of(frame).ids[-1 if only_this else 0]
         self.revocations.add([revoked])
-        if self._audit is not None:
-            self._audit.record("revoke", allowed=True, detail=f"The token {revoked} was revoked.")
         with self._lock:
             for mac in [mac for mac, opened in self._opened.items() if revoked in opened.ids]:
                 del self._opened[mac]
             ended = [context for context, ids in self._ids.items() if revoked in ids]
+        failure: AuthorityError | None = None
+        try:
+            if self._audit is not None:
+                self._audit.record("revoke", allowed=True, detail=f"The token {revoked} was revoked.")
+        except AuditUnavailable as error:
+            failure = error
         for context in ended:
-            self._authority.revoke(context)
+            try:
+                self._authority.revoke(context)
+            except AuthorityError as error:  # it is revoked all the same
+                failure = error
+        if failure is not None:
+            raise failure
 
     def _unseal(self, token: str, audience: str | None) -> SecurityContext:
         frame = parse_frame(token)

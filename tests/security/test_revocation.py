@@ -122,6 +122,24 @@ def test_what_was_revoked_stays_so_when_the_audit_fails(authority):
         authority.mint("bob", ["**"])
 
 
+def test_a_revocation_that_nobody_could_be_told_of_is_told_at_the_next_try_and_then_no_more(authority):
+    alice = authority.mint("alice", ["**"])
+    told = []
+
+    def full(event, context):
+        raise AuthorityError("disk full")
+
+    authority.on_event = full
+    for _ in range(2):
+        with pytest.raises(AuthorityError, match="disk full"):
+            authority.revoke(alice)
+    authority.on_event = lambda event, context: told.append((event, context))
+    for _ in range(2):
+        authority.revoke(alice)
+    assert told == [("revoke", alice)]
+    assert authority.revocations == 1
+
+
 def test_revoking_asks_the_guard_and_takes_genuine_contexts_only(authority):
     alice = authority.mint("alice", ["**"])
     with pytest.raises(AuthorityError, match="root"):
