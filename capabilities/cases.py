@@ -21,7 +21,7 @@ from retinue.security.errors import (
 if TYPE_CHECKING:
     from retinue.capabilities.registry import Capability
 
-__all__ = ["Case", "Undecidable", "is_for_the_process", "reason_of"]
+__all__ = ["Case", "Undecidable", "is_for_the_process", "reason_of", "sentence"]
 
 
 class Undecidable(Exception):
@@ -118,7 +118,7 @@ class Case:
     def approval_required(self) -> ApprovalRequired:
         """The refusal that a person's consent would lift."""
         shown = "it" if self.operation is None else repr(self.operation)
-        why = f"{shown} needs a person's consent, and no valid approval came with it: {'; '.join(self.asks)}."
+        why = f"{shown} needs a person's consent, and no valid approval came with it: {sentence('; '.join(self.asks))}"
         return ApprovalRequired(self._sentence(why, "get it approved, then send it again."), operation=self.name, path=self.path)
 
     def refusal(self, error: Exception) -> AuthorityError:
@@ -153,6 +153,11 @@ class Case:
     def name(self) -> str | None:
         """The operation, where it is a `str`."""
         return self.operation if isinstance(self.operation, str) else None
+
+
+def sentence(text: str) -> str:
+    """`text` with a full stop, where it has no end of its own."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def is_for_the_process(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any, Final, final
 
-from retinue.capabilities.cases import Case, is_for_the_process
+from retinue.capabilities.cases import Case, is_for_the_process, sentence
 from retinue.capabilities.policy import CheckedPolicy, PolicyCall, Verdict, checked
 from retinue.capabilities.snapshots import arguments_of, own_copy
 from retinue.security.errors import DefinitionError
@@ -22,6 +22,7 @@ DEFAULT_TIMEOUT: Final = 5.0
 MAX_CONCERNED: Final = 4096
 """Operations whose policies are remembered; the memo is emptied when it is full."""
 
+_FIX_FAILED: Final = "mend the policy; see the exception that this one was raised from."
 _FIX_POLICY: Final = "mend the policy: only Verdict.allow(), .refuse(), .ask() and .rewrite() are answers, and what is none refuses."
 
 
@@ -55,7 +56,7 @@ class PolicyEngine:
         names = [policy.name for policy in self.policies]
         for name in names:
             if names.count(name) > 1:
-                raise DefinitionError(f"two policies are named {name!r}: give each its own name, so that a refusal says which it was")
+                raise DefinitionError(f"two policies are named {name!r}: give each its own name, so that a refusal says which it was (of a file: policy_from_file(path, name=…))")
         self._timeout = float(timeout)
         self._concerned: dict[str, tuple[CheckedPolicy, ...]] = {}
 
@@ -149,7 +150,8 @@ def _take(case: Case, policy: CheckedPolicy, answer: Any) -> None:
         return
     kind = getattr(answer, "kind", None) if type(answer) is Verdict else None
     if kind == "refuse":
-        raise case.denied(f"the policy {policy.name!r} refuses it: {answer.reason}", "do what the policy asks for.", "policy")
+        fix = sentence(answer.fix) if answer.fix else "do what the policy asks for."
+        raise case.denied(f"the policy {policy.name!r} refuses it: {sentence(answer.reason)}", fix, "policy")
     if kind == "ask":
         case.asks.append(f"the policy {policy.name!r}: {answer.reason}")
     elif kind == "rewrite":
@@ -178,4 +180,4 @@ def _asked(case: Case, policy: CheckedPolicy, call: PolicyCall) -> Any:
 
 def _failed(case: Case, policy: CheckedPolicy, error: BaseException) -> Exception:
     # The error's own text may hold what it was called with, so only its kind is told; the error itself is chained.
-    return case.denied(f"the policy {policy.name!r} failed with {type(error).__name__}.", _FIX_POLICY, "policy")
+    return case.denied(f"the policy {policy.name!r} failed with {type(error).__name__}.", _FIX_FAILED, "policy")

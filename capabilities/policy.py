@@ -39,13 +39,15 @@ class Verdict:
         kind: "allow", "refuse", "ask" or "rewrite".
         reason: Why, where it is "refuse" or "ask"; shown to whoever asked and kept in the audit, so it names no secret.
         message: The message to handle instead, where it is "rewrite".
+        fix: What to do about it, where it is "refuse"; "" where the reason says it all.
     """
 
-    __slots__ = ("kind", "message", "reason")
+    __slots__ = ("fix", "kind", "message", "reason")
 
     kind: Literal["allow", "refuse", "ask", "rewrite"]
     reason: str
     message: Any
+    fix: str
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         """Refused: see the class."""
@@ -60,16 +62,17 @@ class Verdict:
         return _ALLOW
 
     @staticmethod
-    def refuse(reason: str) -> Verdict:
+    def refuse(reason: str, *, fix: str | None = None) -> Verdict:
         """The call is refused (`Denied`, reason "policy"), whatever any other policy answers.
 
         Args:
             reason: Why, for people; at most 500 characters are kept. Do not put secret values into it.
+            fix: What to do about it, for people, likewise. None: do what the policy asks for.
 
         Raises:
-            DefinitionError: `reason` is no `str`, or empty.
+            DefinitionError: `reason` or `fix` is no `str`, or empty.
         """
-        return _verdict("refuse", _checked_reason(reason, "refuse"), None)
+        return _verdict("refuse", _checked_reason(reason, "refuse"), None, "" if fix is None else _checked_reason(fix, "refuse"))
 
     @staticmethod
     def ask(reason: str) -> Verdict:
@@ -112,8 +115,9 @@ def _checked_reason(reason: object, what: str) -> str:
     return plain if len(plain) <= MAX_REASON else plain[: MAX_REASON - 1] + "…"
 
 
-def _verdict(kind: Literal["allow", "refuse", "ask", "rewrite"], reason: str, message: object) -> Verdict:
+def _verdict(kind: Literal["allow", "refuse", "ask", "rewrite"], reason: str, message: object, fix: str = "") -> Verdict:
     made: Verdict = object.__new__(Verdict)
+    object.__setattr__(made, "fix", fix)
     object.__setattr__(made, "kind", kind)
     object.__setattr__(made, "reason", reason)
     object.__setattr__(made, "message", message)
@@ -187,12 +191,15 @@ def policy(function: Decide | None = None, /, *, operations: Iterable[str] = ("*
         name: Its name in refusals and in the audit; default the function's.
 
     Raises:
-        DefinitionError: What is decorated is no function, or `operations` or `name` is malformed.
+        DefinitionError: What is decorated is no function of one argument, or `operations` or `name` is malformed.
     """
 
     def mark(target: Decide) -> Decide:
+        if isinstance(target, str):
+            raise DefinitionError(f"@policy({target!r}) names no operations yet: write @rt.policy(operations=[{target!r}])")
         if not inspect.isfunction(target):
             raise DefinitionError(f"@policy marks a function, not an object of type {type(target).__name__}; write it directly above `def`")
+        _check_takes_call(target, f"the policy {target.__qualname__}", "def decide(call: rt.PolicyCall) -> rt.Verdict")
         chosen = target.__qualname__.rpartition(".")[2] if name is None else name
         setattr(target, _MARK, CheckedPolicy(_checked_name(chosen), _checked_operations(operations, chosen), target, _is_async(target)))
         return target
@@ -247,7 +254,20 @@ def checked(given: object) -> CheckedPolicy:
     checked_name = _checked_name(name)
     if not callable(decide):
         raise DefinitionError(f"the policy {checked_name!r} has a `decide` that cannot be called: write `def decide(self, call)`")
+    _check_takes_call(decide, f"the decide() of the policy {checked_name!r}", "def decide(self, call)")
     return CheckedPolicy(checked_name, _checked_operations(operations, checked_name), decide, _is_async(decide))
+
+
+def _check_takes_call(decide: Callable[..., object], what: str, example: str) -> None:
+    """Refuses what cannot be called with the call alone, where its signature is known: every call would be refused of it."""
+    try:
+        signature = inspect.signature(decide)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise DefinitionError(f"{what} is called with the call and nothing else, and cannot be ({error}): write `{example}`") from None
 
 
 def _checked_name(name: object) -> str:

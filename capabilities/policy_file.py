@@ -19,6 +19,7 @@ that it says holds too.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import stat
 import tomllib
@@ -54,6 +55,12 @@ MAX_BYTES: Final = 1_048_576
 
 MAX_NESTING: Final = 8
 
+MAX_TOLD: Final = 3
+"""Rules that name an operation and do not fit, of which a refusal says why."""
+
+_log = logging.getLogger("retinue.policies")
+
+_MEND: Final = "mend the file, then reload() the policy"
 _VERDICTS: Final = ("allow", "ask", "refuse")
 _RULE_KEYS: Final = frozenset({"operations", "verdict", "reason", "subjects", "tenants", "paths", "max_risk", "arguments"})
 
@@ -74,19 +81,25 @@ class _Rule:
     max_risk: int | None
     arguments: tuple[tuple[str, Constraint], ...]
 
-    def fits(self, call: PolicyCall) -> bool:
-        segments = tuple(call.operation.split("."))
-        if not any(pattern.matches_segments(segments) for pattern in self.patterns):
-            return False
+    def names(self, operation: str) -> bool:
+        segments = tuple(operation.split("."))
+        return any(pattern.matches_segments(segments) for pattern in self.patterns)
+
+    def misfit(self, call: PolicyCall) -> str:
+        """Why the rule does not fit a call whose operation it names; "" where it fits. Constraints are told, values never."""
         if self.subjects is not None and call.security.subject not in self.subjects:
-            return False
+            return "not for this subject"
         if self.tenants is not None and call.security.tenant not in self.tenants:
-            return False
+            return "not for this tenant"
         if self.paths is not None and call.path not in self.paths:
-            return False
+            return "not at this actor"
         if self.max_risk is not None and (call.risk is None or RISKS.index(call.risk) > self.max_risk):
-            return False
-        return all(constraint.holds(call.arguments.get(name, MISSING)) is True for name, constraint in self.arguments)
+            return f"not at the risk {call.risk or '(unrated)'}: at most {RISKS[self.max_risk]}"
+        for name, constraint in self.arguments:
+            if constraint.holds(call.arguments.get(name, MISSING)) is not True:
+                is_there = name in call.arguments
+                return f"its argument {name!r} {'is not' if is_there else 'is no field of the message:'} {constraint.text}"
+        return ""
 
 
 @final
@@ -94,7 +107,7 @@ class PolicyFile:
     """A policy that does what a file says. Made by `policy_from_file`.
 
     Attributes:
-        name: Its name in refusals and in the audit; the file's name unless given.
+        name: Its name in refusals and in the audit; the file's name unless given. No two policies of a system have one name.
         operations: `("**",)`: it is asked about every operation.
         problem: Why it refuses everything, or "" where the file was read well.
         digest: SHA-256 over the bytes that were read, or "" where there is none.
@@ -114,7 +127,8 @@ class PolicyFile:
         self.reload()
 
     def reload(self) -> bool:
-        """Read the file again. Never raises for what is in it: a file that cannot be used refuses everything, the last good one is not kept.
+        """Read the file again. Never raises for what is in it: a file that cannot be used refuses everything, the last good one is not kept, and
+        `retinue.policies` logs a warning.
 
         Returns:
             Whether the file was read well.
@@ -138,18 +152,29 @@ class PolicyFile:
         self._rules = ()
         self.problem, self.digest = problem, hashlib.sha256(content).hexdigest() if content else ""
         self._rules = rules
+        if problem:
+            _log.warning("the policy file %r refuses everything, because %s. Fix: %s", str(self._path), problem, _MEND)
         return not problem
 
     def decide(self, call: PolicyCall) -> Verdict:
         """What the first rule that fits says; refused where none does."""
         if self.problem:
-            return Verdict.refuse(f"the policy file {self._path.name!r} refuses everything, because {self.problem}")
+            return Verdict.refuse(f"the policy file {str(self._path)!r} refuses everything, because {self.problem}", fix=_MEND)
+        misfits: list[str] = []
         for number, rule in enumerate(self._rules, 1):
-            if rule.fits(call):
-                if rule.verdict == "allow":
-                    return Verdict.allow()
-                return (Verdict.ask if rule.verdict == "ask" else Verdict.refuse)(rule.reason or f"rule {number} of {self._path.name!r}")
-        return Verdict.refuse(f"no rule of {self._path.name!r} fits")
+            if not rule.names(call.operation):
+                continue
+            misfit = rule.misfit(call)
+            if misfit:
+                misfits.append(f"rule {number} names the operation, but {misfit}")
+                continue
+            if rule.verdict == "allow":
+                return Verdict.allow()
+            return (Verdict.ask if rule.verdict == "ask" else Verdict.refuse)(rule.reason or f"rule {number} of {self._path.name!r}")
+        if not misfits:
+            return Verdict.refuse(f"no rule of {self._path.name!r} names the operation")
+        more = f"; and {len(misfits) - MAX_TOLD} more" if len(misfits) > MAX_TOLD else ""
+        return Verdict.refuse(f"no rule of {self._path.name!r} fits: {'; '.join(misfits[:MAX_TOLD])}{more}")
 
     def __repr__(self) -> str:
         return f"<PolicyFile {self._path.name}: {f'refuses everything, {self.problem}' if self.problem else f'{len(self._rules)} rules'}>"
@@ -165,11 +190,11 @@ def policy_from_file(path: str | Path, *, name: str | None = None) -> PolicyFile
         { one_of = ["ACME", "Bob"] }  { at_most = 100 }  { at_least = 1 }  { between = [1, 100] }  { max_length = 80 }
         { within = ["reports/"] }  { host = ["example.com"] }  { absent = true }  { each = { … } }  { any_of = [{ … }, { … }] }
 
-    An unknown key or a wrong type anywhere makes the whole file one that cannot be used.
+    An unknown key or a wrong type anywhere makes the whole file one that cannot be used; `retinue.policies` logs a warning that says what it is.
 
     Args:
         path: The file; it is read now, and again by `reload()`.
-        name: The policy's name; default the file's.
+        name: The policy's name; default the file's name without its folder. Two files of one name need it: each policy of a system has a name of its own.
     """
     return PolicyFile(path, name)
 
@@ -215,10 +240,7 @@ def _rule(data: dict[str, Any], where: str) -> _Rule:
     if type(verdict) is not str or verdict not in _VERDICTS:
         raise _Malformed(f"the verdict of {where} is none of {', '.join(_VERDICTS)}")
     operations = _names(data.get("operations"), f"the operations of {where}")
-    try:
-        patterns = tuple(map(Pattern, sorted(operations)))
-    except AuthorityError:
-        raise _Malformed(f"an operation of {where} is no pattern") from None
+    patterns = tuple(_pattern(operation, where) for operation in sorted(operations))
     reason = data.get("reason", "")
     if type(reason) is not str:
         raise _Malformed(f"the reason of {where} is no text")
@@ -239,6 +261,13 @@ def _rule(data: dict[str, Any], where: str) -> _Rule:
         max_risk=None if risk is None else RISKS.index(risk),
         arguments=tuple((name, _constraint(value, f"the argument {name!r} of {where}", 0)) for name, value in sorted(arguments.items())),
     )
+
+
+def _pattern(operation: str, where: str) -> Pattern:
+    try:
+        return Pattern(operation)
+    except AuthorityError:
+        raise _Malformed(f"the operation {operation[:60]!r} of {where} is no pattern, such as 'fs.read', 'fs.*' or 'fs.**'") from None
 
 
 def _check_keys(data: Mapping[str, object], known: set[str] | frozenset[str], where: str) -> None:

@@ -45,6 +45,47 @@ def test_a_refusal_and_a_question_say_why(make, reason):
         make(reason)
 
 
+@pytest.mark.parametrize(("reason", "told"), [("no", "no."), ("no.", "no."), ("no!", "no!"), ("why?", "why?"), ("and…", "and…")])
+def test_a_reason_ends_as_a_sentence_wherever_it_is_told(reason, told):
+    assert f"refuses it: {told} Nothing was done. Fix: do what the policy asks for." in str(refused(gate_of(policy(name="p")(lambda call: Verdict.refuse(reason)))))
+    with pytest.raises(ApprovalRequired) as caught:
+        admit(gate_of(policy(name="p")(lambda call: Verdict.ask(reason))))
+    assert f"the policy 'p': {told} Nothing was done." in str(caught.value)
+
+
+def test_a_refusal_can_say_what_to_do():
+    assert str(refused(gate_of(policy(lambda call: Verdict.refuse("it is Sunday", fix="come on Monday"))))).endswith("Fix: come on Monday.")
+    with pytest.raises(DefinitionError):
+        Verdict.refuse("why", fix="")
+
+
+def test_a_policy_that_fails_says_where_to_look():
+    @policy
+    def broken(call):
+        raise KeyError("secret")
+
+    denied = refused(gate_of(broken))
+    assert "the policy 'broken' failed with KeyError." in str(denied)
+    assert str(denied).endswith("Fix: mend the policy; see the exception that this one was raised from.")
+    assert isinstance(denied.__cause__, KeyError)
+    assert "secret" not in str(denied)
+
+
+@pytest.mark.parametrize("odd", [lambda: Verdict.allow(), lambda call, other: Verdict.allow(), lambda call, *, other: Verdict.allow()])
+def test_what_cannot_be_called_with_the_call_alone_is_refused_at_once(odd):
+    with pytest.raises(DefinitionError, match="is called with the call and nothing else"):
+        policy(odd)
+    with pytest.raises(DefinitionError, match=r"the decide\(\) of the policy 'odd' is called with the call and nothing else"):
+        checked(attrs.make_class("Odd", {"name": attrs.field(default="odd"), "decide": attrs.field(default=odd)})())
+    for good in (lambda call: None, lambda *args: None, lambda call, other=1, *, third=2: None):
+        assert policy(good) is good
+
+
+def test_an_operation_given_without_its_name_says_how_it_is_written():
+    with pytest.raises(DefinitionError, match=r"write @rt\.policy\(operations=\['mail\.send'\]\)"):
+        policy("mail.send")
+
+
 def test_a_long_reason_is_cut():
     assert len(Verdict.refuse("x" * 10_000).reason) == 500
 

@@ -162,7 +162,7 @@ RULE = 'version = 1\n[[rule]]\noperations = ["**"]\nverdict = "allow"\n'
         (RULE.replace('["**"]', "[]"), "the operations"),
         (RULE.replace('["**"]', "[3]"), "the operations"),
         (RULE.replace('operations = ["**"]', ""), "the operations"),
-        (RULE.replace('["**"]', '["a..b"]'), "no pattern"),
+        (RULE.replace('["**"]', '["fs.read", "a..b"]'), "the operation 'a..b' of rule 1 is no pattern"),
         (RULE.replace('["**"]', '["**.a"]'), "no pattern"),
         (RULE + "reason = 3", "the reason"),
         (RULE + "subjects = 'ada'", "the subjects"),
@@ -207,6 +207,73 @@ def test_a_file_that_is_not_there_refuses_everything(tmp_path, authority):
     assert policy.problem == "there is no such file"
     assert "refuses everything" in outcome(policy, authority)
     assert policy.digest == ""
+
+
+def test_a_file_that_cannot_be_used_is_told_at_once_with_its_whole_path_and_what_to_do(tmp_path, authority, caplog):
+    path = tmp_path / "none.toml"
+    policy = policy_from_file(path)
+    assert [(record.name, record.levelname) for record in caplog.records] == [("retinue.policies", "WARNING")]
+    assert caplog.messages == [
+        f"the policy file {str(path)!r} refuses everything, because there is no such file. Fix: mend the file, then reload() the policy"
+    ]
+    told = outcome(policy, authority)
+    assert f"the policy file {str(path)!r} refuses everything, because there is no such file. Nothing was done." in told
+    assert told.endswith("Fix: mend the file, then reload() the policy.")
+    path.write_text("nonsense", encoding="utf-8")
+    policy.reload()
+    assert len(caplog.records) == 2
+    path.write_text(RULE, encoding="utf-8")
+    policy.reload()
+    assert len(caplog.records) == 2, "nothing to tell"
+
+
+def test_two_files_of_one_name_say_how_to_tell_them_apart(tmp_path, authority):
+    paths = [tmp_path / folder / "policy.toml" for folder in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(RULE, encoding="utf-8")
+    with pytest.raises(rt.DefinitionError, match=r"policy_from_file\(path, name=…\)"):
+        Gate(authority, policies=[policy_from_file(path) for path in paths])
+    Gate(authority, policies=[policy_from_file(path, name=path.parent.name) for path in paths])
+
+
+def test_a_call_that_no_rule_fits_is_told_which_rules_came_near_and_no_value(write, authority):
+    policy = write("""
+        version = 1
+        [[rule]]
+        operations = ["payments.send"]
+        arguments = { amount = { at_most = 100 }, to = { one_of = ["ACME"] } }
+        verdict = "allow"
+        [[rule]]
+        operations = ["payments.*"]
+        subjects = ["bob"]
+        verdict = "allow"
+        [[rule]]
+        operations = ["payments.*"]
+        tenants = ["acme"]
+        verdict = "allow"
+        [[rule]]
+        operations = ["payments.*"]
+        paths = ["/user/other"]
+        verdict = "allow"
+        [[rule]]
+        operations = ["fs.*"]
+        max_risk = "L1"
+        verdict = "allow"
+        [[rule]]
+        operations = ["mail.*"]
+        arguments = { cc = { absent = true }, bcc = { at_most = 3 } }
+        verdict = "allow"
+    """)
+    told = outcome(policy, authority, message=Call(40, "Mallory"))
+    assert "no rule of 'office.toml' fits: rule 1 names the operation, but its argument 'to' is not one_of('ACME'); rule 2" in told
+    assert "rule 2 names the operation, but not for this subject; rule 3 names the operation, but not for this tenant; and 1 more." in told
+    assert "Mallory" not in told
+    assert "rule 4 names the operation, but not at this actor." in outcome(policy, authority, "payments.list", subject="eve")
+    assert "rule 5 names the operation, but not at the risk L2: at most L1." in outcome(policy, authority, "fs.read", risk="L2")
+    assert "rule 5 names the operation, but not at the risk (unrated): at most L1." in outcome(policy, authority, "fs.read")
+    assert "rule 6 names the operation, but its argument 'bcc' is no field of the message: at_most(3)." in outcome(policy, authority, "mail.send")
+    assert "no rule of 'office.toml' names the operation." in outcome(policy, authority, "web.get")
 
 
 def test_a_folder_a_device_a_pipe_and_a_socket_are_no_policy_files(tmp_path, authority):
