@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import ClassVar, Self, final
+from typing import ClassVar, Final, Self, final
 
 import attrs
 
@@ -15,6 +15,9 @@ from retinue.security.errors import ConstraintError
 from retinue.security.sources import Source
 
 __all__ = ["Range"]
+
+_MAX_BITS: Final = 16_384
+"""Bits of an int that is compared: turning an int into a Decimal takes quadratic time, and somebody else may have chosen it."""
 
 
 def _in_order(low: Number, high: Number) -> bool:
@@ -34,7 +37,10 @@ def _bound(value: object) -> Number | None:
 @final
 @attrs.frozen(repr=False, cache_hash=True)
 class Range(Constraint):
-    """`at_most`, `at_least` and `between`: a finite int, float or Decimal (no bool) within bounds, both of which belong to it."""
+    """`at_most`, `at_least` and `between`: a finite int, float or Decimal (no bool) within bounds, both of which belong to it.
+
+    An int of more than 16,384 bits (4,932 digits) is not.
+    """
 
     kind: ClassVar[str] = "range"
     keys: ClassVar[frozenset[str]] = frozenset({"low", "high"})
@@ -49,6 +55,8 @@ class Range(Constraint):
             raise ConstraintError(f"{self.text} permits nothing: its lower bound is above its upper one. Write the lower one first.")
 
     def _holds(self, value: object, _sources: Mapping[str, Source], /) -> bool:
+        if type(value) is int and value.bit_length() > _MAX_BITS:
+            return False
         if type(value) is int or (type(value) is float and math.isfinite(value)) or (type(value) is Decimal and value.is_finite()):
             return (self.low is None or _in_order(self.low, value)) and (self.high is None or _in_order(value, self.high))
         return False

@@ -122,6 +122,14 @@ def test_a_constraint_permits_exactly_these(constraint, permitted, refused):
     assert [value for value in refused if constraint.holds(value, SOURCES) is not False] == []
 
 
+def test_an_int_too_large_to_be_compared_in_no_time_satisfies_no_range() -> None:
+    for bound in (100, 1.5, Decimal("1e300"), Decimal("1E+999999")):
+        assert at_most(bound).holds(-(2**16_000), {})
+        for enormous in (2**16_384, -(2**16_384), 1 << 3_000_000):  # as a Decimal, the last one takes a minute
+            assert not at_most(bound).holds(enormous, {})
+            assert not at_least(bound).holds(enormous, {})
+
+
 def test_every_kind_stands_in_the_table():
     assert sorted({constraint.kind for constraint, _, _ in TABLE}) == EVERY_KIND
     assert sorted(kind.__name__ for kind in KINDS.values()) == sorted(
