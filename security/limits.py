@@ -16,7 +16,19 @@ import attrs
 
 from retinue.security.errors import ConstraintError
 
-__all__ = ["DEFAULT_DEPTH", "NEVER", "NO_LIMITS", "RISKS", "UNLIMITED", "Limits", "Risk", "check_count", "cost_in_micro_usd", "risk_level"]
+__all__ = [
+    "DEFAULT_DEPTH",
+    "NEVER",
+    "NO_LIMITS",
+    "RISKS",
+    "UNLIMITED",
+    "Limits",
+    "Risk",
+    "check_count",
+    "cost_in_micro_usd",
+    "risk_level",
+    "shown",
+]
 
 UNLIMITED: Final = 2**63 - 1
 """Calls, tokens or micro-dollars that nobody counts."""
@@ -37,9 +49,13 @@ _MOST_DIGITS: Final = 13  # before the point
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value for an error's text: plain scalars, cut; of anything else the type."""
     if type(value) in (int, float, str, bool, Decimal):
-        text = repr(value)
+        try:
+            text = repr(value)
+        except ValueError:  # Python shows no int of more than 4,300 digits
+            return "an int of too many digits"
         return text if len(text) <= 60 else f"{text[:60]}…"
     return f"an object of type {type(value).__name__}"
 
@@ -51,7 +67,7 @@ def check_count(value: object, what: str) -> int:
         ConstraintError: It is something else; a `bool` or a `float` too, whatever its value.
     """
     if type(value) is not int or not 0 <= value <= UNLIMITED:
-        raise ConstraintError(f"{what} is a whole number (an int) from 0 to 2**63 - 1, not {_shown(value)}.")
+        raise ConstraintError(f"{what} is a whole number (an int) from 0 to 2**63 - 1, not {shown(value)}.")
     return value
 
 
@@ -64,7 +80,7 @@ def cost_in_micro_usd(value: object) -> int:
     kind = type(value)
     if kind is not Decimal and kind is not str and kind is not int:
         raise ConstraintError(
-            f"a cost in US dollars is a str, a Decimal or an int, not {_shown(value)}: a float is not exact. Write cost_usd='0.50'."
+            f"a cost in US dollars is a str, a Decimal or an int, not {shown(value)}: a float is not exact. Write cost_usd='0.50'."
         )
     if type(value) is not str or _DOLLARS.fullmatch(value):
         # Digit by digit: what a Decimal's operators do depends on the thread's context.
@@ -74,7 +90,7 @@ def cost_in_micro_usd(value: object) -> int:
             if micro <= UNLIMITED:
                 return micro
     raise ConstraintError(
-        f"a cost in US dollars is at least 0, below 9.2 * 10**12, and has six decimals at most; {_shown(value)} is not such a number."
+        f"a cost in US dollars is at least 0, below 9.2 * 10**12, and has six decimals at most; {shown(value)} is not such a number."
     )
 
 
@@ -86,7 +102,7 @@ def risk_level(risk: object) -> int:
     """
     if type(risk) is str and risk in RISKS:
         return RISKS.index(risk)
-    raise ConstraintError(f"a risk is one of 'L0' (reads), 'L1', 'L2' and 'L3' (cannot be undone), not {_shown(risk)}.")
+    raise ConstraintError(f"a risk is one of 'L0' (reads), 'L1', 'L2' and 'L3' (cannot be undone), not {shown(risk)}.")
 
 
 def _checked_count(_: object, attribute: attrs.Attribute[int], value: object) -> None:
@@ -196,10 +212,10 @@ def limits_from_data(data: object) -> Limits:
         ConstraintError: It is no such mapping: an unknown name, a number out of range, a default that need not stand there.
     """
     if not isinstance(data, Mapping):
-        raise ConstraintError(f"limits are a mapping of names to numbers, not {_shown(data)}.")
+        raise ConstraintError(f"limits are a mapping of names to numbers, not {shown(data)}.")
     for name in data:
         if type(name) is not str or name not in _NAMES:
-            raise ConstraintError(f"there is no limit {_shown(name)}; there are {', '.join(_NAMES)}.")
+            raise ConstraintError(f"there is no limit {shown(name)}; there are {', '.join(_NAMES)}.")
     limits = Limits(**data)
     if len(limits.to_data()) != len(data):
         raise ConstraintError("a limit that limits nothing is left out of the data.")
@@ -228,7 +244,7 @@ def epoch_ms(at: object) -> int:
     """
     if not isinstance(at, datetime.datetime) or at.utcoffset() is None:
         raise ConstraintError(
-            f"expires(at=…) is a datetime with a time zone, not {_shown(at)}"
+            f"expires(at=…) is a datetime with a time zone, not {shown(at)}"
             f"{' without one' if isinstance(at, datetime.datetime) else ''}. Write datetime.now(timezone.utc) + timedelta(minutes=5)."
         )
     return check_count((at - _EPOCH) // datetime.timedelta(milliseconds=1), "the time of expires(at=…), in ms since 1970,")

@@ -27,6 +27,7 @@ from retinue.security.limits import (
     decimal_text,
     epoch_ms,
     risk_level,
+    shown,
 )
 from retinue.security.operations import Pattern
 from retinue.security.rules import Rule, checked_constraints
@@ -366,7 +367,7 @@ def expires(*, seconds: float | Decimal | None = None, at: datetime.datetime | N
     if type(seconds) is Decimal:
         seconds = float(seconds) if seconds.is_finite() else math.nan  # comparing a Decimal NaN would raise
     if (type(seconds) is not int and type(seconds) is not float) or not 0 <= seconds <= MAX_SECONDS:  # type: ignore[operator]  # NaN compares False
-        raise ConstraintError(f"expires(seconds=…) is a number from 0 to {MAX_SECONDS}, a hundred years; not {str(seconds)[:60]}.")
+        raise ConstraintError(f"expires(seconds=…) is a number from 0 to {MAX_SECONDS}, a hundred years; not {shown(seconds)}.")
     return Restriction("expires", lifetime_ms=int(seconds * 1000))  # type: ignore[operator]
 
 

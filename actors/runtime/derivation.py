@@ -119,7 +119,8 @@ def sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: 
 def _sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: Cell | None) -> SecurityContext:
     if context is not None:
         kernel.authority.check(context)
-    if turn.__class__ is Delivery and _in_force(kernel, turn):
+    if turn.__class__ is Delivery and turn.cell.kernel is kernel and (context is not None or _in_force(kernel, turn)):
+        # Also in a thread that a handler has started: it has no authority there, and no way out of the turn's either.
         return _within(kernel, turn, context, target)
     if context is not None:
         return _given(kernel, context, target)

@@ -315,3 +315,12 @@ def test_limits_and_labels_do_not_change_what_the_layers_say(a):
     one = authority._table.intern(allow("fs.*").layers, a, label("web").labels)
     assert one.permits("fs.read")
     assert not one.permits("web.get")
+
+
+@pytest.mark.parametrize(
+    "build", [lambda value: limit(calls=value), lambda value: limit(cost_usd=value), lambda value: expires(seconds=value)]
+)
+def test_a_number_that_python_itself_does_not_show_is_a_typed_error_too(build):
+    for value in (10**5_000, -(10**5_000)):
+        with pytest.raises(ConstraintError, match="an int of too many digits"):
+            build(value)

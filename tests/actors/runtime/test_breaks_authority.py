@@ -47,6 +47,34 @@ async def test_a_task_that_a_handler_leaves_behind_in_another_nursery_has_its_ow
         assert log == ["in time"]
 
 
+# -- threads of a handler ----------------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_handler_has_no_wider_context_in_a_thread_that_it_starts_than_in_its_own(turn_system: rt.ActorSystem) -> None:
+    async with turn_system as system:
+        log: list[Any] = []
+        vault, puppet = await system.spawn(Vault, log), await system.spawn(Puppet)
+        wide, ada = system.authority.mint("wide", ["vault.touch"]), system.authority.mint("ada", ["vault.**"])
+
+        async def script(actor: Any) -> list[Any]:
+            security = actor.ctx.security
+
+            def work() -> list[Any]:
+                found: list[Any] = []
+                for context in (wide, security, security.narrow("vault.touch"), None):
+                    try:
+                        found.append(bool(vault.tell(Touch("done"), context=context)))
+                    except rt.AuthorityError as error:
+                        found.append(type(error))
+                return found
+
+            return await trio.to_thread.run_sync(work)
+
+        assert await puppet.ask(Do(script), context=ada) == [rt.Denied, True, True, rt.NoContext]
+        await system.wait_quiet()
+        assert log == ["done"] * 2
+
+
 # -- grants that are revoked -------------------------------------------------------------------------------------------------------------------------
 
 
