@@ -313,8 +313,11 @@ class AuditLog:
 
         Raises:
             PatternError: `operation` is malformed.
-            DefinitionError: `limit` is no whole number.
+            DefinitionError: There is no such `kind`, or `limit` is no whole number.
         """
+        if kind is not None and (not isinstance(kind, str) or kind not in KINDS):
+            shown = repr(kind[:60]) if isinstance(kind, str) else f"an object of type {type(kind).__name__}"
+            raise DefinitionError(f"entries(kind=…): there are no records of the kind {shown}. Kinds are {', '.join(sorted(KINDS))}.")
         if limit is not None and type(limit) is not int:
             raise DefinitionError(f"entries(limit=…) is a whole number, or None for all, not an object of type {type(limit).__name__}.")
         pattern = None if operation is None else Pattern(operation)

@@ -153,6 +153,7 @@ class SystemAudit:
 
         Raises:
             PatternError: `operation` is malformed.
+            DefinitionError: There is no such `kind`, or `limit` is no whole number.
         """
         return self._entries(kind=kind, operation=operation, allowed=allowed, limit=limit)
 

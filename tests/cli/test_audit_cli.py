@@ -87,7 +87,9 @@ def test_a_torn_line_at_the_end_is_told(path: Path) -> None:
 
 def test_the_key_may_lie_elsewhere_and_older_keys_are_tried(path: Path, tmp_path: Path) -> None:
     (tmp_path / "audit.key").rename(tmp_path / "other")
-    assert "audit.key cannot be read" in audit("verify", path).output
+    missing = audit("verify", path)
+    assert missing.exit_code == 1
+    assert missing.output == f"Error: the key file {tmp_path / 'audit.key'} is not there. Give the one that the records of {path} were written with: --key FILE\n"
     assert audit("verify", path, "--key", tmp_path / "other").exit_code == 0
     KeyFile(tmp_path / "other").rotate(keep=1)
     assert audit("verify", path, "--key", tmp_path / "other").exit_code == 0
@@ -95,6 +97,12 @@ def test_the_key_may_lie_elsewhere_and_older_keys_are_tried(path: Path, tmp_path
     result = audit("verify", path, "--key", tmp_path / "other")
     assert result.exit_code == 1
     assert "written with another key" in result.output
+
+
+def test_where_neither_the_file_nor_a_key_is_there_the_file_is_told(tmp_path: Path) -> None:
+    result = audit("verify", tmp_path / "nope.jsonl")
+    assert result.exit_code == 1
+    assert result.output == f"Error: {tmp_path / 'nope.jsonl'} cannot be read: No such file or directory\n"
 
 
 def test_what_cannot_be_read_is_one_sentence(path: Path, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def verify(path: Path, key_file: Path | None, head: str | None) -> None:
     torn: list[int] = []
     try:
         kept = None if head is None else AuditHead.parse(head)
+        path.open("rb").close()  # before the key: where neither is there, the path is what was mistyped
         key = _key_of(path, key_file or path.with_suffix(".key"))
         found = verify_chain(read_audit_file(path, on_torn=torn.append), key, head=kept)
     except AuthorityError as error:
@@ -92,9 +93,11 @@ def _key_of(path: Path, key_file: Path) -> bytes:
     """The key that the first record fits; the current one where none does, so that what is said is what does not fit."""
     from retinue.security.audit_chain import verify_chain
     from retinue.security.audit_file import read_audit_file
-    from retinue.security.errors import AuditBroken
+    from retinue.security.errors import AuditBroken, KeyFileError
     from retinue.security.keys import KeyFile
 
+    if not key_file.exists():
+        raise KeyFileError(f"the key file {key_file} is not there. Give the one that the records of {path} were written with: --key FILE")
     ring = KeyFile(key_file).ring()
     first = list(_first(read_audit_file(path)))
     for key in ring.keys:
