@@ -17,6 +17,7 @@ from retinue.security.errors import AuthorityError, DefinitionError, ForgedConte
 from retinue.security.permissions import PermissionSet, PermissionTable
 from retinue.security.restrictions import Restriction, joined, restriction_of
 from retinue.security.sources import MAX_SOURCE_VALUES, Source, check_source_name, make_source
+from retinue.security.unknown_names import UnknownNames
 
 __all__ = ["Authority", "AuthorityStatistics", "Event"]
 
@@ -147,6 +148,10 @@ class Authority:
     @risk_of.setter
     def risk_of(self, risk_of: Callable[[str], int | None] | None) -> None:
         self._registry.risk_of = risk_of
+        names = self._registry.names = None if risk_of is None else UnknownNames(risk_of)
+        self._table.on_layers = None if names is None else names.warn
+        if names is not None:
+            names.warn(self.root.permissions.layers)
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, UTC, that never go back: what deadlines are measured by.

@@ -16,6 +16,7 @@ from retinue.security.errors import AuthorityError, ForgedContext
 from retinue.security.explaining import added_by
 from retinue.security.limits import NEVER, RISKS, Limits, Risk, moment, risk_level
 from retinue.security.permissions import PermissionSet, PermissionTable
+from retinue.security.unknown_names import UnknownNames
 
 __all__ = ["ContextRegistry"]
 
@@ -41,15 +42,17 @@ class ContextRegistry:
         now_ms: The clock.
         revoked: The contexts that were revoked, and all that hang on one, as far as they are alive. Empty nearly always.
         risk_of: Says how risky an operation is, 0 to 3, or None where nobody declared it; the capability registry sets it.
+        names: Tells of names that nobody declared; None where there is no `risk_of`.
     """
 
-    __slots__ = ("_forget", "_live", "_lock", "_numbers", "_release", "now_ms", "prefix", "revoked", "risk_of", "table")
+    __slots__ = ("_forget", "_live", "_lock", "_numbers", "_release", "names", "now_ms", "prefix", "revoked", "risk_of", "table")
 
     def __init__(self, table: PermissionTable, clock: Clock) -> None:
         self.table = table
         self.prefix = secrets.token_hex(3)
         self.now_ms = clock.now_ms
         self.risk_of: Callable[[str], int | None] | None = None
+        self.names: UnknownNames | None = None
         self._numbers = itertools.count(1)
         # A dict with weak keys by hand: `WeakKeyDictionary` costs three times as much, and this is asked on every hop. An entry's
         # callback is `dict.pop` itself, so it runs in C, in one step, in whichever thread drops the context.

@@ -37,12 +37,14 @@ def explanation(context: SecurityContext, operation: str, arguments: Mapping[str
         PatternError: `operation` is malformed, or is a pattern.
     """
     refusals = context.permissions.refusals(operation, arguments)
+    names = context._registry.names
+    note = "" if names is None else names.note(operation, context.permissions.layers)
     if not refusals and not obstacles:
-        return context.permissions.explain(operation, arguments)
+        return context.permissions.explain(operation, arguments) + note
     reasons = obstacles + [f"{reason} (added by {layer_origin(layer, context)})" for layer, reason in refusals[:_SHOWN]]
     if len(refusals) > _SHOWN:
         reasons.append(f"and {len(refusals) - _SHOWN} more layers refuse it")
-    return f"'{check_operation(operation)}' is not permitted: {'; '.join(reasons)}."
+    return f"'{check_operation(operation)}' is not permitted: {'; '.join(reasons)}.{note}"
 
 
 def layer_origin(layer: Layer, context: SecurityContext) -> str:

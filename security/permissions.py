@@ -275,9 +275,10 @@ class PermissionTable:
         everything: The set without a layer, the unit of `meet`.
         nothing: The set of the one empty allow layer; no operation is permitted.
         sources: As given.
+        on_layers: Called with the layers of a set that has others than all that are alive; None: nobody.
     """
 
-    __slots__ = ("_lock", "_memos", "_sets", "everything", "nothing", "sources")
+    __slots__ = ("_lock", "_memos", "_sets", "everything", "nothing", "on_layers", "sources")
 
     def __init__(self, sources: Mapping[str, Source] = NO_SOURCES) -> None:
         self.sources = sources if isinstance(sources, MappingProxyType) else MappingProxyType(sources)
@@ -285,6 +286,7 @@ class PermissionTable:
         self._memos: weakref.WeakValueDictionary[object, _Memo] = weakref.WeakValueDictionary()
         # Re-entrant, because a collection inside may run anybody's finaliser, and that may narrow a context.
         self._lock = threading.RLock()
+        self.on_layers: Callable[[frozenset[Layer]], None] | None = None
         self.everything = self.intern(frozenset())
         self.nothing = self.intern(frozenset((Layer("allow", frozenset()),)))
 
@@ -318,8 +320,11 @@ class PermissionTable:
             memo_key: object = (layers, labels) if labels else layers
             with self._lock:
                 memo = self._memos.get(memo_key)
+                known = memo is not None
                 if memo is None:
                     memo = self._memos[memo_key] = _Memo()
+            if not known and self.on_layers is not None:
+                self.on_layers(layers)
         fields = _Fields()
         fields.layers = layers
         fields.limits = limits

@@ -17,8 +17,9 @@ from retinue.capabilities.policy_file import policy_from_file
 from retinue.capabilities.registry import Capability, CapabilityRegistry
 from retinue.security import Authority, Denied, PatternError
 from retinue.security.audit import AuditLog
+from retinue.security.constraints import one_of
 from retinue.security.errors import ApprovalRequired, DefinitionError
-from retinue.security.restrictions import max_risk
+from retinue.security.restrictions import allow, deny, max_risk, needs_approval, where
 
 
 @rt.message
@@ -29,6 +30,52 @@ class Read(rt.Message):
 def admit(gate: Gate, context=None, operation="fs.read", **more):
     context = gate._authority.root if context is None else context
     return gate.admit(context, None, operation, Read(), path="/user/files", message_type=Read, **more)
+
+
+def test_a_name_in_permissions_that_the_registry_does_not_know_is_warned_of_once_and_explained(caplog):
+    authority = Authority([allow("fs.*", "mail.send", "mail.sent")])
+    registry = CapabilityRegistry([Capability("fs.read"), Capability("mail.send")])
+    gate = Gate(authority, capabilities=registry)
+
+    def warned():
+        texts = [record.getMessage() for record in caplog.records if record.name == "retinue.permissions"]
+        caplog.clear()
+        return texts
+
+    assert [text.partition(" names")[0] for text in warned()] == ["allow('mail.sent')"], (
+        "the root's permissions were there before the registry"
+    )
+    good = authority.mint("ada", ["fs.read", "fs.*", "**"]).narrow(where("mail.send", to=one_of("a")), deny("old.**"))
+    assert warned() == []
+    minted = authority.mint("ada", ["fs.raed"])
+    narrowed = good.narrow(where("mail.sendd", to=one_of("a")))
+    assert warned() == [
+        f"{call} names an operation that the system's registry of capabilities does not know (yet). Check the spelling, or declare it."
+        for call in ("allow('fs.raed')", "where('mail.sendd')")
+    ]
+    assert authority.mint("bob", ["fs.raed", "fs.read"]) is not None
+    assert good.narrow(needs_approval("mail.sendd")) is not None
+    assert warned() == [], "each once"
+    assert "does not know 'fs.raed' in allow(…), 'mail.sent' in allow(…): is it misspelt?" in minted.explain("fs.read")
+    assert "'mail.sendd' in where(…)" in narrowed.explain("mail.send", {"to": "a"})
+    assert "does not know 'fs.raed', so no message for it is let through." in minted.explain("fs.raed")
+    with pytest.raises(Denied, match=r"'mail.sendd' in where\(…\)"):
+        admit(gate, narrowed, "mail.send")
+    registry.declare(Capability("mail.sendd"), Capability("mail.sent"))
+    assert "registry" not in narrowed.explain("mail.send", {"to": "a"})
+
+
+def test_a_registry_that_fails_is_not_taken_for_one_that_knows_nothing(caplog):
+    authority = Authority()
+
+    def fails(operation):
+        raise LookupError(operation)
+
+    authority.risk_of = fails
+    assert "registry" not in authority.mint("ada", ["fs.raed"]).explain("fs.raed")
+    authority.risk_of = None
+    assert authority.mint("ada", ["fs.rode"]) is not None
+    assert caplog.records == []
 
 
 def test_a_capability_says_what_is_known_and_takes_the_worst_for_what_is_not():
