@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final, final
 
 import attrs
@@ -16,6 +17,9 @@ __all__ = ["Rule", "argument_text", "checked_constraints"]
 
 MAX_ARGUMENT_LENGTH: Final = 255
 """Characters in the name of an argument."""
+
+
+_SHOWN_NAMES: Final = 8
 
 
 def argument_text(name: str) -> str:
@@ -98,8 +102,7 @@ class Rule:
         for name, constraint in self.constraints:
             value = arguments.get(name, MISSING)
             if constraint.holds(value, sources) is not True:
-                missing = " (it is missing)" if value is MISSING or value is None else ""
-                found.append(f"its argument {argument_text(name)} is not {constraint.text}{missing}")
+                found.append(f"its argument {argument_text(name)} is not {constraint.text}{_hint(constraint, value, arguments)}")
         if closed and not self.open:
             extra = sorted(name for name, value in arguments.items() if value is not None and name not in self._names)
             if extra:
@@ -121,6 +124,26 @@ class Rule:
 
     def __repr__(self) -> str:
         return f"Rule({self.text})"
+
+
+def _hint(constraint: Constraint, value: object, arguments: Mapping[str, object]) -> str:
+    """What is wrong beside the value, in parentheses: it is missing, or of a type that the constraint never permits."""
+    if value is MISSING:
+        there = sorted(name for name in arguments if arguments[name] is not MISSING)
+        more = f" and {len(there) - _SHOWN_NAMES} more" if len(there) > _SHOWN_NAMES else ""
+        return f" (it is missing; given: {', '.join(map(argument_text, there[:_SHOWN_NAMES]))}{more})" if there else " (it is missing)"
+    if value is None:
+        return " (it is missing)"
+    kind = constraint.kind
+    if kind in ("any_of", "absent"):  # its text says what is permitted, a type that is not would have to be told for each
+        return ""
+    if type(value) is list or type(value) is tuple:
+        return "" if kind in ("each", "max_length") else " (it is a list: use each(…))"
+    if kind == "each":
+        return " (it is no list)"
+    if kind == "range":
+        return "" if type(value) in (int, float, Decimal) else " (it is no number)"
+    return " (it is no str)" if kind in ("within", "host") and type(value) is not str else ""
 
 
 def _is_keyword_argument(name: str) -> bool:

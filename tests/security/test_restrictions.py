@@ -24,7 +24,7 @@ from retinue.security import (
     unlabelled,
     where,
 )
-from retinue.security.constraints import absent, any_of, at_least, at_most, each, known_from, one_of, within
+from retinue.security.constraints import absent, any_of, at_least, at_most, between, each, host, known_from, max_length, one_of, within
 from retinue.security.decisions import ALLOWED, ASKED, DENIED
 from retinue.security.limits import NEVER, NO_LIMITS
 
@@ -230,6 +230,41 @@ def test_a_decision_says_what_it_depends_on():
     assert ASKED.evaluate(None, {}).value == "ask"
     with pytest.raises(AttributeError):
         ALLOWED.verdict = DENIED.verdict
+
+
+@pytest.mark.parametrize(
+    ("constraint", "value", "hint"),
+    [
+        (one_of("ACME"), ["ACME-SECRET"], "is not one_of('ACME') (it is a list: use each(…))"),
+        (within("reports/"), ("SECRET",), "is not within('reports/') (it is a list: use each(…))"),
+        (each(one_of("ACME")), "SECRET", "is not each(one_of('ACME')) (it is no list)"),
+        (each(one_of("ACME")), ["SECRET"], "is not each(one_of('ACME'))."),
+        (max_length(1), ["SECRET", "b"], "is not max_length(1)."),
+        (at_most(5), "SECRET", "is not at_most(5) (it is no number)"),
+        (between(1, 5), True, "is not between(1, 5) (it is no number)"),
+        (at_most(5), 6.0, "is not at_most(5)."),
+        (at_least(5), Decimal(1), "is not at_least(5)."),
+        (within("reports/"), b"SECRET", "is not within('reports/') (it is no str)"),
+        (host("example.com"), 3, "is not host('example.com') (it is no str)"),
+        (one_of("ACME"), "SECRET", "is not one_of('ACME')."),
+        (any_of(absent(), one_of("a")), ["SECRET"], "is not any_of(absent(), one_of('a'))."),
+        (absent(), ["SECRET"], "is not absent()."),
+        (one_of("ACME"), None, "is not one_of('ACME') (it is missing)"),
+    ],
+)
+def test_a_value_of_a_type_that_a_constraint_never_permits_is_told_by_its_type(constraint, value, hint):
+    text = the_set(where(SEND, to=constraint)).explain(SEND, {"to": value})
+    assert f"its argument 'to' {hint}" in text
+    assert "SECRET" not in text
+
+
+def test_an_argument_that_the_message_does_not_have_is_told_with_those_that_it_has():
+    wrong = the_set(where(SEND, recipient=one_of("ACME")))
+    assert "its argument 'recipient' is not one_of('ACME') (it is missing; given: 'amount', 'to')." in wrong.explain(SEND, FULL)
+    many = wrong.explain(SEND, {f"field{number}" + "x" * 300: "SECRET" for number in range(50)})
+    assert "and 42 more)" in many
+    assert len(many) < 1_500
+    assert "SECRET" not in many
 
 
 # --- what adds nothing
