@@ -13,6 +13,7 @@ from retinue.actors.runtime.asks import DONE, AskSlot, stopped_error
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
 from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
+from retinue.actors.runtime.derivation import answered, received
 from retinue.actors.runtime.errors import ActorStopped, StartTimeout
 from retinue.actors.runtime.receipts import STOPPED
 from retinue.actors.runtime.stepping import call, odd_exit, resume
@@ -86,9 +87,8 @@ def _call_hook(turn: Delivery, function: Any, arguments: tuple[Any, ...]) -> Any
         raise odd_exit(exit_) from exit_
 
 
-async def _hook(cell: Cell, function: Any, *arguments: Any) -> None:
-    """Runs a hook of the actor, plain or async, in its own context and under its grant's authority."""
-    turn = make_delivery(cell, None, None, cell.grant, None)
+async def _hook(cell: Cell, turn: Delivery, function: Any, *arguments: Any) -> None:
+    """Runs a hook of the actor, plain or async, in its own context, as the turn: under its grant's authority."""
     context = cell.kernel.context_of(cell)
     if cell.spec.cls.blocking:
         await cell.extras().host.run(turn, context.run, _call_hook, turn, function, (cell.actor, *arguments))
@@ -111,30 +111,42 @@ async def _hook(cell: Cell, function: Any, *arguments: Any) -> None:
         raise ActorStopped(f"{cell.path} was stopped before its {function.__name__} was done")
 
 
-async def _bring_up(cell: Cell) -> None:
-    """Constructor, `on_start`, resident loop, within the system's time for a start."""
+async def _bring_up(cell: Cell, born: Delivery | None = None) -> None:
+    """Constructor, `on_start`, resident loop, within the system's time for a start. `born` is the start as its spawner waits for it: what the error of one of them
+    tells is an answer, and has the labels of its turn.
+    """
     limit = cell.kernel.start_timeout
+    turns: list[Delivery] = []
     with trio.move_on_after(limit):
-        await _begin(cell)
+        try:
+            await _begin(cell, turns)
+        except BaseException:
+            if born is not None and cell.kernel.labelled:
+                for turn in turns:
+                    received(born, turn)
+                answered(born)
+            raise
         return
     raise StartTimeout(
         f"{cell.path} took longer than {limit:g} s to start; do less in its constructor and on_start, or give ActorSystem(start_timeout=…) in seconds"
     )
 
 
-async def _begin(cell: Cell) -> None:
+async def _begin(cell: Cell, turns: list[Delivery]) -> None:
     spec = cell.spec
     if spec.cls.blocking:
         cell.extras().host = host = cell.kernel.make_host(cell)
         await host.start()
         turn = make_delivery(cell, None, None, cell.grant, None)
+        turns.append(turn)
         await host.run(turn, build, cell, turn)
         if cell.closed:
             raise ActorStopped(f"{cell.path} was stopped while it was being started")
     else:
         build(cell)
     if spec.has_start:
-        await _hook(cell, spec.cls.on_start)
+        turns.append(make_delivery(cell, None, None, cell.grant, None))
+        await _hook(cell, turns[-1], spec.cls.on_start)
     if spec.resident:
         from retinue.actors.runtime.tasks import start_owned
 
@@ -151,7 +163,7 @@ async def start(cell: Cell, slot: AskSlot | None) -> None:
             slot.delivery.suspension = Suspension(trio.lowlevel.current_task(), scope)
             slot.stage = ASK_RUNNING
         try:
-            await _bring_up(cell)
+            await _bring_up(cell, slot.delivery if slot is not None else None)
         except BaseException as error:
             cell.turn = None
             from retinue.actors.runtime.outcomes import without_cancelled
@@ -481,7 +493,7 @@ async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
     try:
         with trio.move_on_after(grace, shield=True) as scope:
             hook_scopes.add(scope)
-            await _hook(cell, cell.spec.cls.on_stop, reason)
+            await _hook(cell, make_delivery(cell, None, None, cell.grant, None), cell.spec.cls.on_stop, reason)
         if scope.cancelled_caught:
             _log.error("%s: on_stop(%s) took longer than %g s and was cancelled", cell.path, reason, grace)
     except BaseException as error:

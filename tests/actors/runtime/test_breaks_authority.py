@@ -47,6 +47,50 @@ async def test_a_task_that_a_handler_leaves_behind_in_another_nursery_has_its_ow
         assert log == ["in time"]
 
 
+# -- labels ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+class Reader(rt.Actor):
+    """Does not start, and says why: with what it has read."""
+
+    def __init__(self, source: rt.Ref[Any]) -> None:
+        self.source = source
+
+    async def on_start(self) -> None:
+        raise ValueError(await self.source.ask(Touch()))
+
+
+class BlockingReader(rt.Actor, blocking=True):
+    """The same, in its constructor."""
+
+    def __init__(self, source: rt.Ref[Any]) -> None:
+        raise ValueError(self.ctx.ask(source, Touch()))
+
+
+class Web(rt.Actor):
+    """Gives what must be labelled."""
+
+    @rt.handler
+    def touch(self, _: Touch) -> str:
+        self.ctx.taint("web")
+        return "text"
+
+
+@pytest.mark.parametrize("reader", [Reader, BlockingReader])
+async def test_what_the_error_of_a_start_tells_its_spawner_has_the_labels_of_the_start(
+    turn_system: rt.ActorSystem, reader: type[rt.Actor]
+) -> None:
+    async with turn_system as system:
+        web, puppet = await system.spawn(Web), await system.spawn(Puppet)
+
+        async def script(actor: Any) -> list[str]:
+            with pytest.raises(ValueError, match="text"):
+                await actor.ctx.spawn(reader, web)
+            return sorted(actor.ctx.labels)
+
+        assert await puppet.ask(Do(script), context=system.authority.mint("ada", ["**"])) == ["web"]
+
+
 # -- threads of a handler ----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -221,11 +265,11 @@ async def test_a_stop_of_another_actor_is_counted_as_allowed() -> None:
 async def test_counts_of_many_contexts_are_written_down_before_they_take_much_room() -> None:
     async with rt.ActorSystem() as system:
         ref = await system.spawn(Fragile)
-        for _ in range(300):
+        for _ in range(1_200):
             await ref.ask(Touch("ok"), context=system.authority.mint("ada", ["vault.touch", rt.expires(seconds=60)]))
         gc.collect()
-        assert system.authority.statistics().contexts < 200
-        assert await counted(system) == 300
+        assert system.authority.statistics().contexts < 700
+        assert await counted(system) == 1_200
 
 
 async def test_tells_whose_handler_fails_are_counted_as_allowed() -> None:
