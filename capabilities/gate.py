@@ -265,8 +265,21 @@ class Gate:
         if count <= 0:
             return
         self.allowed += count
-        if self._audit is not None and operation is not None:
-            self._note("allowed_batch", allowed=True, operation=operation, security=security, path=path, count=count)
+        if operation is not None:
+            self.note_allowed(security, operation, path, count)
+
+    def note_allowed(self, security: SecurityContext | None, operation: str, path: str | None, count: int, *, detail: str = "") -> None:
+        """Have messages audited, as one record of `count`, that `admit` let through without a record of their own, and counted.
+
+        Args:
+            security: The context that they were admitted under; None where they are of several.
+            operation: The operation.
+            path: The path of the actor that handled them; None where several did.
+            count: How many.
+            detail: What else there is to say, for people.
+        """
+        if self._audit is not None:
+            self._note("allowed_batch", allowed=True, operation=operation, security=security, path=path, count=count, detail=detail)
 
     def note_outcome(
         self, admission: Admission, security: SecurityContext, operation: str | None, path: str, outcome: str, *, succeeded: bool

@@ -3,10 +3,6 @@
 The gate (`retinue.capabilities.gate`) decides; here stands what the runtime makes of its answers. A verdict that needed nothing but the authority and the
 operation is kept in the cell: the next message under the same context for the same handler costs two comparisons, in `Ref.ask` and in the scheduler. Whatever can
 make such a verdict wrong (a revocation, a capability or a policy that changed) empties all cells, at once and from any thread.
-
-What passes by a kept verdict is counted without touching it: the actor counts what it has handled anyway, so the door notes that number when it keeps a verdict,
-and tells the gate of the difference when the verdict is replaced, when somebody looks at the audit, now and then, and at the end. What the gate was asked about one
-by one, and recorded nothing of, is counted here, and told at the same times.
 """
 
 from __future__ import annotations
@@ -20,6 +16,7 @@ from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.current import current
 from retinue.actors.runtime.handlers import ASYNC, DEF, GENERATOR, THREAD, HandlerInfo
 from retinue.actors.runtime.stepping import call
+from retinue.actors.runtime.tally import Tally
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import Message, message
 
@@ -36,8 +33,8 @@ __all__ = ["Door"]
 
 _RECORDED = frozenset({"L2", "L3"})
 
-MOST_COUNTED = 128
-"""Contexts, operations and actors for which what has passed is only counted, before it is written down."""
+MOST_VERDICTS = 512
+"""Verdicts that are remembered beside those in the cells, for actors that work for several contexts or have several handlers by turns."""
 
 
 @message(name="retinue/Stop@1")
@@ -59,21 +56,23 @@ class Door:
         gate: What decides.
         policies: Whether the gate asks policies, which then run as the turn that they decide about.
         registry: Whether a capability registry rates operations, so that any may come to be recorded one by one.
+
+    Attributes:
+        tally: What passed without a record of its own.
     """
 
-    __slots__ = ("_counts", "_gate", "_kernel", "_noted", "_passed", "_policies", "_recorded", "_registry")
+    __slots__ = ("_gate", "_kernel", "_policies", "_recorded", "_registry", "_verdicts", "tally")
 
     def __init__(self, kernel: Kernel, gate: Gate, *, policies: bool, registry: bool) -> None:
         self._kernel = kernel
         self._gate = gate
         self._policies = policies
         self._registry = registry
-        self._counts: dict[Cell, tuple[SecurityContext, str, int]] = {}  # effective context, operation, messages handled before
+        self._verdicts: dict[
+            tuple[SecurityContext, HandlerInfo, SecurityContext], SecurityContext
+        ] = {}  # context, handler, grant: effective
         self._recorded: dict[Delivery, Admission] = {}  # turns in progress whose outcome is to be recorded
-        self._passed: dict[
-            Cell, dict[tuple[SecurityContext, str], int]
-        ] = {}  # what was asked about one by one, and left no record of its own
-        self._noted = 0  # how many entries there are in it
+        self.tally = Tally(gate, audited=kernel.book.log is not None)
         gate.on_change = self.invalidate
 
     # -- asking the gate -----------------------------------------------------------------------------------------------------------------------------
@@ -85,12 +84,20 @@ class Door:
         """
         handler = delivery.handler
         context = delivery.context
-        delivery.security = security = derivation.effective(context, cell.grant)
-        if security.labels:
-            self._kernel.labelled = True
         self.forget(cell)
         if cell.context is None:
             cell.context = self._kernel.template.copy()
+        key = (context, handler, cell.grant)
+        known = self._verdicts.get(key)
+        if known is not None:
+            delivery.security = known
+            self._keep(cell, context, handler, known)
+            if key not in self._verdicts:  # emptied in between, by another thread, which may have come by this cell before it was filled
+                cell.gate_context = None
+            return
+        delivery.security = security = derivation.effective(context, cell.grant)
+        if security.labels:
+            self._kernel.labelled = True
         if handler.awaits:
             return
         gate = self._gate
@@ -103,14 +110,15 @@ class Door:
         self._take(delivery, admission)
         if not admission.static:
             return
-        cell.gate_handler, cell.gate_security = handler, security
-        cell.gate_context = context
-        if gate.epoch != epoch:  # another thread revoked something in between; it may have emptied this cell before it was filled
-            cell.gate_context = None
-            self._count(delivery.cell, delivery.security, delivery.handler.requires)
-        elif handler.requires is not None:
-            self._counts[cell] = (security, handler.requires, cell.handled)
+        if len(self._verdicts) >= MOST_VERDICTS:
+            self._verdicts.clear()
+        self._verdicts[key] = security
+        self._keep(cell, context, handler, security)
+        if handler.requires is not None:
             gate.allowed -= 1  # it is counted once more, with those that pass by the kept verdict
+        if gate.epoch != epoch:  # another thread revoked something in between
+            self._verdicts.pop(key, None)
+            cell.gate_context = None
 
     async def admit_waiting(self, delivery: Delivery) -> None:
         """As `admit`, for a turn whose operation an asynchronous policy is asked about. Runs in the turn, so whatever ends the turn ends the waiting."""
@@ -123,7 +131,7 @@ class Door:
             turn.security, turn.cell.grant, "actor.stop", Stop(target.path), path=target.path, message_type=Stop, risk="L1"
         )
         if admission.record is None:
-            self._count(target, turn.security, "actor.stop")
+            self.tally.add(target, turn.security, "actor.stop")
 
     def _take(self, delivery: Delivery, admission: Admission) -> None:
         """From here on the message is the one that was looked at: the gate's own copy, or what a policy made of it."""
@@ -135,7 +143,7 @@ class Door:
         if admission.record is not None:
             self._recorded[delivery] = admission
         elif not admission.static:
-            self._count(delivery.cell, delivery.security, delivery.handler.requires)
+            self.tally.add(delivery.cell, delivery.security, delivery.handler.requires)
 
     # -- handlers that need more than a look at the kept verdict ---------------------------------------------------------------------------------------
 
@@ -217,76 +225,29 @@ class Door:
         cell = delivery.cell
         self._gate.note_outcome(admission, delivery.security, delivery.handler.requires, cell.path, outcome, succeeded=error is None)
 
-    # -- what passed without a record of its own -------------------------------------------------------------------------------------------------------
+    # -- kept verdicts -----------------------------------------------------------------------------------------------------------------------------------
 
-    def _count(self, cell: Cell, security: SecurityContext, operation: str | None) -> None:
-        """Counts a message that the gate was asked about: under a context with a deadline, a budget or constraints, or with policies."""
-        if operation is None or self._kernel.book.log is None:
-            return
-        passed = self._passed.setdefault(cell, {})
-        key = (security, operation)
-        count = passed.get(key, 0)
-        passed[key] = count + 1
-        if not count:
-            self._noted += 1
-            if self._noted >= MOST_COUNTED:
-                self._write_down()
-
-    def _write_down(self) -> None:
-        for cell in list(self._passed):
-            self._write_down_of(cell)
-
-    def _write_down_of(self, cell: Cell) -> None:
-        passed = self._passed.pop(cell, None)
-        if passed is not None:
-            self._noted -= len(passed)
-            for (security, operation), count in passed.items():
-                self._gate.note_allowed(security, operation, cell.path, count)
-
-    # -- what passed by kept verdicts ------------------------------------------------------------------------------------------------------------------
+    def _keep(self, cell: Cell, context: SecurityContext, handler: HandlerInfo, security: SecurityContext) -> None:
+        cell.gate_handler, cell.gate_security = handler, security
+        cell.gate_context = context
+        if handler.requires is not None:
+            self.tally.keep(cell, security, handler.requires)
 
     def forget(self, cell: Cell) -> None:
         """Forgets the verdict of one cell, and counts what passed by it."""
         cell.gate_context = None
-        counted = self._counts.pop(cell, None)
-        if counted is not None:
-            self._note(cell, counted)
-
-    def retire(self, cell: Cell) -> None:
-        """The actor ends: counts what passed, what is cut off included."""
-        if cell.turn is not None:
-            self.unhandled(cell)
-        self.forget(cell)
-        self._write_down_of(cell)
-
-    def unhandled(self, cell: Cell) -> None:
-        """What the cell does now, or did last, is not among what it has handled: a tell whose handler failed, a turn that its end cut off. It has passed all the
-        same, if it was by a kept verdict.
-        """
-        counted = self._counts.get(cell)
-        if counted is not None:
-            self._counts[cell] = (counted[0], counted[1], counted[2] - 1)
+        self.tally.let_go(cell)
 
     def flush(self) -> None:
-        """Writes down what has passed so far. A kept verdict that nothing passed by since the last time is forgotten, unless something passes by it now."""
-        self._write_down()
-        for cell, counted in list(self._counts.items()):
-            if cell.handled == counted[2] and cell.turn is not None:
-                continue
-            if cell.handled == counted[2]:
-                self.forget(cell)
-            else:
-                self._counts[cell] = (counted[0], counted[1], cell.handled)
-                self._note(cell, counted)
-
-    def _note(self, cell: Cell, counted: tuple[SecurityContext, str, int]) -> None:
-        security, operation, before = counted
-        if cell.handled > before:
-            self._gate.note_static(security, operation, cell.path, cell.handled - before)
+        """Writes down what has passed so far. Verdicts that nothing passed by since the last time are forgotten."""
+        self._verdicts.clear()  # which would keep contexts alive that nobody uses any more
+        for cell in self.tally.flush():
+            self.forget(cell)
 
     def invalidate(self) -> None:
         """Forgets all verdicts; from any thread. The loop may be just about to keep one, hence once more in its own thread."""
         kernel = self._kernel
+        self._verdicts.clear()
         for cell in kernel.cells():
             cell.gate_context = None  # this alone: the loop may have compared already, and be about to read the rest
         if get_ident() != kernel.thread:

@@ -456,7 +456,7 @@ class Kernel(Scheduler):
 
     def retire(self, cell: Cell) -> None:
         """Keeps the counts of an actor that has ended."""
-        self.door.retire(cell)
+        self.door.tally.retire(cell)
         self.retired_handled += cell.handled
         cell.handled = 0
         self.stopped += 1

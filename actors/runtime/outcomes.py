@@ -129,7 +129,7 @@ def _count(kernel: Kernel, cell: Cell) -> None:
 def _settle(kernel: Kernel, cell: Cell, delivery: Delivery, answer: BaseException, reason: str) -> None:
     if not delivery.asked:
         kernel.record(reason, delivery, answer)
-        kernel.door.unhandled(cell)
+        kernel.door.tally.unhandled(cell)
         return
     if kernel.labelled:
         answered(delivery)
