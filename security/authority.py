@@ -15,7 +15,7 @@ from retinue.security.context import Principal, SecurityContext
 from retinue.security.context_registry import ContextRegistry
 from retinue.security.errors import AuthorityError, DefinitionError, ForgedContext, Revoked
 from retinue.security.permissions import PermissionSet, PermissionTable
-from retinue.security.restrictions import Restriction, joined, restriction_of
+from retinue.security.restrictions import Permission, Restriction, joined, restriction_of
 from retinue.security.sources import MAX_SOURCE_VALUES, Source, check_source_name, make_source
 from retinue.security.unknown_names import UnknownNames
 
@@ -107,7 +107,7 @@ class Authority:
 
     def __init__(
         self,
-        root_permissions: Iterable[str | Restriction] | None = None,
+        root_permissions: Iterable[Permission] | None = None,
         subject: str = "root",
         *,
         clock: Callable[[], int] | None = None,
@@ -161,7 +161,7 @@ class Authority:
         """
         return self._clock.now_ms()
 
-    def permission_set(self, permissions: Iterable[str | Restriction]) -> PermissionSet:
+    def permission_set(self, permissions: Iterable[Permission]) -> PermissionSet:
         """The interned set of a list of patterns and restrictions. It is *not* bounded by the root's: meet it with what it is granted from.
 
         The patterns make one layer, any of which may permit; each restriction must permit too. An empty list permits nothing, and so
@@ -176,7 +176,7 @@ class Authority:
     def mint(
         self,
         subject: str,
-        permissions: Iterable[str | Restriction],
+        permissions: Iterable[Permission],
         *,
         tenant: str | None = None,
         project: str | None = None,

@@ -19,7 +19,7 @@ from retinue.security.errors import DefinitionError, ForgedContext
 from retinue.security.explaining import explanation
 from retinue.security.limits import NO_LIMITS, Limits, Risk
 from retinue.security.permissions import PermissionSet
-from retinue.security.restrictions import Restriction, allow, restriction_of
+from retinue.security.restrictions import Permission, Restriction, allow, restriction_of
 
 if TYPE_CHECKING:
     from retinue.security.context_registry import ContextRegistry
@@ -191,7 +191,7 @@ class SecurityContext(ContextFields):
         named = named_arguments(arguments, "explain()")
         return explanation(self, operation, named, self._registry.obstacles(self, operation, risk))
 
-    def narrow(self, *restrictions: Restriction | SecurityContext | str | Iterable[str | Restriction]) -> SecurityContext:
+    def narrow(self, *restrictions: Restriction | SecurityContext | str | Iterable[Permission]) -> SecurityContext:
         """A context that permits what this one does and what each restriction does, and nothing else.
 
         It never widens and never fails for asking too much: the result is the intersection. The context itself is returned where
@@ -276,7 +276,7 @@ class SecurityContext(ContextFields):
         child = self._registry.derive(self, met, "grant", accounts, (grant,))
         return child if self._registry.is_revoked(grant) else self._keep(grant, child)
 
-    def _grant(self, permissions: Iterable[str | Restriction]) -> SecurityContext:
+    def _grant(self, permissions: Iterable[Permission]) -> SecurityContext:
         """For the runtime: the grant of a child of whoever acts under this context. `self` where nothing is taken away.
 
         Children that are spawned with the same permissions share one context, unless it has an account or a deadline of its own.

@@ -128,6 +128,8 @@ def refusal_of(
     """
     named = layer.naming(segments)
     if layer.kind == "allow":
+        if not layer.rules:  # of a list with restrictions only, as often as not
+            return f"the empty layer allow() permits nothing (no pattern in the list names an operation: add {'.'.join(segments)!r})"
         return _allow_refusal(layer, named, arguments, sources)
     if not named:
         return None
@@ -149,7 +151,7 @@ def _allow_refusal(
     layer: Layer, named: tuple[Rule, ...], arguments: Mapping[str, object] | None, sources: Mapping[str, Source]
 ) -> str | None:
     if not named:
-        return f"the layer {layer!r} does not name it" if layer.rules else "the empty layer allow() permits nothing"
+        return f"the layer {layer!r} does not name it"
     closest: tuple[list[str], Rule] | None = None
     for rule in named:
         failures = rule.failures(arguments, sources, closed=True) if rule.constraints else []

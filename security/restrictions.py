@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final, Literal, final
+from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
@@ -33,6 +33,7 @@ from retinue.security.operations import Pattern
 from retinue.security.rules import Rule, checked_constraints
 
 __all__ = [
+    "Permission",
     "Restriction",
     "allow",
     "check_label",
@@ -109,6 +110,10 @@ class Restriction:
         if self.labels:
             texts.append(labels_text(self.labels))
         return cut(texts, SHOWN_LAYERS) or _UNIT_TEXT.get(self.kind, "limit()")
+
+
+Permission: TypeAlias = str | Restriction
+"""What stands in a list of permissions: a pattern, or a restriction."""
 
 
 def labels_text(labels: Iterable[str]) -> str:
@@ -383,7 +388,7 @@ def max_risk(risk: Risk) -> Restriction:
     return Restriction("risk", limits=Limits(risk=risk_level(risk)))
 
 
-def restriction_of(permissions: Iterable[str | Restriction], now_ms: int | None = None) -> Restriction:
+def restriction_of(permissions: Iterable[Permission], now_ms: int | None = None) -> Restriction:
     """A list of permissions, as `mint` and `grant=` take it, as one restriction.
 
     The patterns in the list make *one* allow layer, any of which may permit; each restriction adds its own. An empty list permits

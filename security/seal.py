@@ -24,7 +24,7 @@ from retinue.security.context import SecurityContext
 from retinue.security.errors import AuditUnavailable, AuthorityError, DefinitionError, Denied, Revoked, TokenError
 from retinue.security.keys import Key, KeyFile, KeyRing
 from retinue.security.limits import Limits
-from retinue.security.restrictions import MAX_SECONDS, Restriction, allow, joined, restriction_of
+from retinue.security.restrictions import MAX_SECONDS, Permission, Restriction, allow, joined, restriction_of
 from retinue.security.revocations import Revocations, check_token_id
 from retinue.security.seal_content import Content, check_audience, content_of, first_data, further_data
 from retinue.security.seal_frame import account_key, add_block, block_text, first_token, macs_of, parse_frame, seal_key
@@ -95,7 +95,7 @@ def inspect(token: str) -> TokenInfo:
     )
 
 
-def attenuate(token: str, *restrictions: Restriction | str | Iterable[str | Restriction], audience: str | None = None) -> str:
+def attenuate(token: str, *restrictions: Restriction | str | Iterable[Permission], audience: str | None = None) -> str:
     """A token that permits what this one does and what each restriction does, and nothing else. It takes no key, and does not verify.
 
     Args:

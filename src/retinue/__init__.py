@@ -86,7 +86,19 @@ if TYPE_CHECKING:
     from retinue.security.keys import KeyFile, KeyRing
     from retinue.security.limits import Limits
     from retinue.security.redaction import redact
-    from retinue.security.restrictions import Restriction, allow, deny, expires, label, limit, max_risk, needs_approval, unlabelled, where
+    from retinue.security.restrictions import (
+        Permission,
+        Restriction,
+        allow,
+        deny,
+        expires,
+        label,
+        limit,
+        max_risk,
+        needs_approval,
+        unlabelled,
+        where,
+    )
     from retinue.security.seal import Sealer, attenuate
     from retinue.security.sources import Source
 
@@ -130,6 +142,7 @@ __all__ = [
     "NameTaken",
     "NoContext",
     "PatternError",
+    "Permission",
     "PolicyCall",
     "Receipt",
     "Ref",
@@ -229,6 +242,7 @@ _HOMES = {
     "NameTaken": "retinue.actors.runtime.errors",
     "NoContext": "retinue.security.errors",
     "PatternError": "retinue.security.errors",
+    "Permission": "retinue.security.restrictions",
     "PolicyCall": "retinue.capabilities.policy",
     "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from permission_strategies import operations, permissions, permits_by_definition, restrictions
-from retinue.security import Authority, DefinitionError, Layer, Pattern, PatternError, PermissionSet, Rule, allow, deny
+from retinue.security import Authority, DefinitionError, Layer, Pattern, PatternError, PermissionSet, Rule, allow, deny, where
+from retinue.security.constraints import within
 from retinue.security.decisions import ALLOWED, DENIED, decide
 from retinue.security.permissions import MAX_MEETS, MAX_VERDICTS
 from retinue.security.restrictions import MAX_PARSED_PATTERNS
@@ -215,7 +216,11 @@ def test_an_explanation_names_the_layers_that_refuse():
     assert permission_set.explain("fs.read").startswith("'fs.read' is permitted")
     assert permission_set.explain("fs.delete") == "'fs.delete' is not permitted: the layer deny('fs.delete') refuses it."
     assert permission_set.explain("web.get") == "'web.get' is not permitted: the layer allow('fs.*') does not name it."
-    assert AUTHORITY.nothing.explain("fs") == "'fs' is not permitted: the empty layer allow() permits nothing."
+    assert AUTHORITY.nothing.explain("fs") == (
+        "'fs' is not permitted: the empty layer allow() permits nothing (no pattern in the list names an operation: add 'fs')."
+    )
+    only_where = AUTHORITY.mint("ada", [where("fs.read", path=within("reports/"))])
+    assert "(no pattern in the list names an operation: add 'fs.read')" in only_where.explain("fs.read", {"path": "reports/a"})
     assert repr(permission_set) == "<permissions allow('fs.*'), deny('fs.delete')>"
     assert repr(AUTHORITY.everything) == "<permissions everything>"
 

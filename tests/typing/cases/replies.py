@@ -78,6 +78,13 @@ async def spawned(system: rt.ActorSystem) -> None:
     await system.spawn(Deposit)  # error
 
 
+def permissions(system: rt.ActorSystem) -> None:
+    kept: list[rt.Permission] = ["fs.read", rt.where("fs.read", path=rt.within("reports/"))]
+    kept.append(rt.deny("fs.delete"))
+    kept.append(5)  # error
+    system.authority.mint("ada", kept).narrow(kept)
+
+
 def messages() -> None:
     deposit = Deposit(5, note="x")
     assert_type(deposit.amount, int)
