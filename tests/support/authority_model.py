@@ -138,7 +138,7 @@ class Warrant:
         root: Which minted context (or the root) it began with.
         depth, ends, risk, calls: The smallest limits on the way; `ends` in seconds of the machine's clock.
         purses: What calls are charged to.
-        own: Whether some actor's own authority is on the way.
+        own: Whether it began with some actor's own authority.
     """
 
     wants: tuple[Want, ...] = ()
@@ -184,7 +184,6 @@ class Warrant:
             risk=min(self.risk, other.risk),
             calls=min(self.calls, other.calls),
             purses=self.purses | other.purses,
-            own=self.own or other.own,
         )
 
     def labelled(self, labels: Iterable[str]) -> Warrant:

@@ -269,10 +269,18 @@ MACHINES = {"the loop": Derivation, "workers": ByWorkers, "a seeded order": Seed
 
 
 def run(machine: Any, examples: int, **options: Any) -> Counter[str]:
-    """Runs a machine, and says what happened."""
+    """Runs a machine, and says what happened. Nothing is shrunk: each example is a system with threads, and the text of a fault tells enough."""
     TALLY.clear()
-    checks = list(HealthCheck)
-    chosen = settings(max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=checks, database=None, **options)
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=20,
+        deadline=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+        **options,
+    )
     run_state_machine_as_test(machine, settings=chosen)
     return TALLY
 
@@ -371,5 +379,5 @@ BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 def test_the_machine_notices_when_a_rule_is_broken(rule_broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BROKEN[rule_broken](monkeypatch)
     with pytest.raises(BaseException) as caught:
-        run(Derivation, 150, derandomize=True, phases=[Phase.generate], report_multiple_bugs=False)
+        run(Derivation, 150, derandomize=True)
     assert isinstance(caught.value, AssertionError | BaseExceptionGroup | FlakyFailure)
