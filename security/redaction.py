@@ -33,6 +33,9 @@ MAX_TEXT: Final = 2000
 MAX_SEARCHED: Final = 2**16
 """Characters of one text that are looked at: what is shown, and enough beyond it for a secret to end in."""
 
+MAX_SEARCHED_IN_ALL: Final = 2**18
+"""Characters of all texts together that are looked at; of what comes after them only the length is shown. (Looking takes microseconds a character.)"""
+
 _AS_THEY_ARE: Final = (dt.datetime, dt.date, dt.time, dt.timedelta, Decimal, uuid.UUID)
 _LONG: Final = 1024  # bits of an int
 _NAME_KEYS: Final = frozenset({"name", "key", "header", "field", "param", "variable"})
@@ -43,8 +46,8 @@ def redact(value: Any) -> Any:
     """The value as it may be shown: plain data, new throughout, with "[redacted]" in the place of secrets.
 
     Messages and other attrs classes and dataclasses become dicts of their fields, with their class under "(type)"; bytes and unknown
-    objects only say what they are. Texts are cut after 2,000 characters, containers after 100 items and 8 levels, the whole after 2,000 values. The value
-    is not changed. Never raises.
+    objects only say what they are. Texts are cut after 2,000 characters, containers after 100 items and 8 levels, the whole after 2,000
+    values or 262,144 characters. The value is not changed. Never raises.
 
     Args:
         value: Anything.
@@ -55,10 +58,11 @@ def redact(value: Any) -> Any:
 class _Shown:
     """One walk through a value."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "room")
 
     def __init__(self) -> None:
         self.left = MAX_PARTS
+        self.room = MAX_SEARCHED_IN_ALL
 
     def of(self, value: Any, depth: int) -> Any:
         self.left -= 1
@@ -69,7 +73,7 @@ class _Shown:
         if issubclass(cls, enum.Enum):
             return f"{cls.__name__}.{value._name_}"
         if issubclass(cls, str):
-            return _text(str.__str__(value))
+            return self._text(str.__str__(value))
         if issubclass(cls, int):
             # Of an int with thousands of digits not even the digits are made.
             size = int.bit_length(value)
@@ -85,6 +89,15 @@ class _Shown:
         except Exception:  # whatever it does when it is looked at
             return f"[unreadable {cls.__name__}]"
 
+    def _text(self, text: str) -> str:
+        self.room -= min(len(text), MAX_SEARCHED)
+        if self.room < 0 and text:
+            return f"[{len(text)} characters]"
+        shown = hide_secrets(text[:MAX_SEARCHED])
+        if len(shown) <= MAX_TEXT and len(text) <= MAX_SEARCHED:
+            return shown
+        return f"{shown[:MAX_TEXT]}… ({len(text)} characters)"
+
     def _of_many(self, value: Any, cls: type, depth: int) -> Any:
         fields = _fields_of(value, cls)
         if fields is not None:
@@ -95,9 +108,9 @@ class _Shown:
             items = self._items(value, depth)
             return tuple(items) if issubclass(cls, tuple) else items
         if issubclass(cls, pathlib.PurePath):
-            return _text(str(value))
+            return self._text(str(value))
         if issubclass(cls, BaseException):
-            return f"{cls.__name__}: {_text(str(value))}"
+            return f"{cls.__name__}: {self._text(str(value))}"
         return f"[{cls.__name__}]"
 
     def _named(self, value: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
@@ -115,13 +128,16 @@ class _Shown:
     def _items(self, value: Any, depth: int) -> list[Any]:
         # A header or a row: its first item names the second.
         if type(value) in (list, tuple) and len(value) == 2 and issubclass(type(value[0]), str) and is_secret_name(value[0], value[1]):
-            return [_text(str.__str__(value[0])), _hidden(value[1])]
+            return [self._text(str.__str__(value[0])), _hidden(value[1])]
         found: list[Any] = []
+        hides = False
         for number, item in enumerate(value):
             if number >= MAX_ITEMS or self.left < 0:
                 found.append(f"… and {len(value) - number} more")
                 break
-            found.append(self.of(item, depth + 1))
+            found.append(_hidden(item) if hides else self.of(item, depth + 1))
+            # As a command's arguments are written: the name, then what it names.
+            hides = type(item) is str and item.startswith("-") and "=" not in item and is_secret_name(item)
         return found
 
 
@@ -151,10 +167,3 @@ def _fields_of(value: Any, cls: Any) -> dict[str, Any] | None:
     else:
         return None
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
-
-
-def _text(text: str) -> str:
-    shown = hide_secrets(text[:MAX_SEARCHED])
-    if len(shown) <= MAX_TEXT and len(text) <= MAX_SEARCHED:
-        return shown
-    return f"{shown[:MAX_TEXT]}… ({len(text)} characters)"

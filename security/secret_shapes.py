@@ -87,7 +87,7 @@ _SHAPES: Final = (
     re.compile(r"([a-z][a-z0-9+.-]{1,20}://)[^\s/?#\"'<>]{1,500}(?=@)", re.IGNORECASE),
     # name=value and "name": "value" in a text.
     re.compile(
-        r"((?:pass(?:word|wd|phrase|code)|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|[a-z]{2,10}[_-]?token|\btoken|signature|\bsig)"
+        r"((?:pass(?:word|wd|phrase|code)|pwd|secret(?:[_-]?key)?|api[_-]?key|access[_-]?key|private[_-]?key|[a-z]{2,10}[_-]?token|\btoken|signature|\bsig)"
         r"[\"']?\s{0,4}[=:]\s{0,4}[\"']?)(?!\[redacted\])[^\s\"'&,;<>)}\]]{2,}",
         re.IGNORECASE,
     ),

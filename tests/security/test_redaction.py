@@ -454,3 +454,15 @@ def test_text_that_is_made_to_take_long_does_not() -> None:
         began = time.thread_time()
         redact({text[:300]: text, "note": text})
         assert time.thread_time() - began < 3, text[:20]
+
+
+def test_what_is_looked_at_is_bounded_over_all_texts_together():
+    shown = redact(["a" * 60_000] * 10 + ["short", ""])
+    assert [text.startswith("aaa") for text in shown[:4]] == [True] * 4
+    assert shown[5:] == ["[60000 characters]"] * 5 + ["[5 characters]", ""]
+
+
+def test_what_follows_an_option_that_is_named_like_a_secret_is_hidden():
+    assert redact(["psql", "--api-key", "hunter2", "-x", "y"]) == ["psql", "--api-key", REDACTED, "-x", "y"]
+    assert redact(["run", "--password=hunter2", "next", "--max-tokens", "5"])[2:] == ["next", "--max-tokens", "5"]
+    assert "hunter2" not in redact("export SECRET_KEY=hunter2")
