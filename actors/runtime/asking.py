@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from time import perf_counter
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -20,7 +21,7 @@ from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.derivation import answered, sending
 from retinue.actors.runtime.due import deadline_of
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
-from retinue.actors.runtime.stepping import close_left_open, enclose, resume
+from retinue.actors.runtime.stepping import close_left_open, enclose, not_awaited, resume
 from retinue.mailbox.envelope import Postmark
 from retinue.security.errors import DefinitionError
 
@@ -219,6 +220,8 @@ async def finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: Any
     error: BaseException | None = None
     try:
         value = await resume(cell.context.run, coroutine, trap, kernel, delivery)
+        if value.__class__ is CoroutineType:
+            raise not_awaited(delivery, value)
     except BaseException as raised:
         error = raised
     if close_left_open(scope) and error is None:

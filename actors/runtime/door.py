@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from threading import get_ident
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.current import current
 from retinue.actors.runtime.handlers import ASYNC, DEF, GENERATOR, THREAD, HandlerInfo
-from retinue.actors.runtime.stepping import call
+from retinue.actors.runtime.stepping import call, not_awaited
 from retinue.actors.runtime.tally import Tally
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import Message, message
@@ -195,6 +196,8 @@ class Door:
                 value = handler.function(actor, message)
                 if handler.kind == ASYNC:
                     value = await value
+                if value.__class__ is CoroutineType:
+                    raise not_awaited(turn, value)
             except BaseException as error:
                 self.ended(turn, error)
                 raise
@@ -208,6 +211,8 @@ class Door:
             turn: Delivery = current()
             try:
                 value = handler.function(actor, message)
+                if value.__class__ is CoroutineType:
+                    raise not_awaited(turn, value)
             except BaseException as error:
                 self.ended(turn, error)
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import get_ident
 from time import perf_counter
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overload
 
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled, enable_ki_protection
@@ -28,7 +29,7 @@ from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.handlers import DEF, GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
-from retinue.actors.runtime.stepping import enter, enter_async, run_context
+from retinue.actors.runtime.stepping import enter, enter_async, not_awaited, run_context
 from retinue.mailbox.errors import Unhandled
 from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError, RetinueError
@@ -185,6 +186,8 @@ class Ref(Generic[A_co]):
                     value = stop.value
                 if asker is not None and coroutine is None:
                     drop_wait(asker, delivery)
+            if value.__class__ is CoroutineType:
+                raise not_awaited(delivery, value)
         except BaseException as error:
             return await inline_failed(delivery, error)
         if coroutine is not None:

@@ -15,6 +15,7 @@ import math
 import random
 from collections import deque
 from time import perf_counter
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -27,7 +28,7 @@ from retinue.actors.runtime.cell import DEAD, RUNNING, Cell
 from retinue.actors.runtime.current import Suspension
 from retinue.actors.runtime.due import bound
 from retinue.actors.runtime.handlers import ASYNC, DEF
-from retinue.actors.runtime.stepping import close_left_open, drive, enter, enter_async
+from retinue.actors.runtime.stepping import close_left_open, drive, enter, enter_async, not_awaited
 from retinue.security.limits import NO_LIMITS
 
 if TYPE_CHECKING:
@@ -261,6 +262,8 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
                 value = cell.context.run(enter, delivery, handler.function, cell.actor, delivery.message)
             else:
                 value = await _run_async(kernel, cell, delivery, scope)
+            if value.__class__ is CoroutineType:
+                raise not_awaited(delivery, value)
         except BaseException as error:
             outcomes.conclude_error(kernel, cell, delivery, error)
             del error

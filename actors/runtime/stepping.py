@@ -11,6 +11,7 @@ stand in this module only; `supported()` looks for them, and without them async 
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Coroutine, Generator
 from types import FrameType
@@ -21,6 +22,7 @@ from outcome import Error
 from trio.lowlevel import current_task, enable_ki_protection
 
 from retinue.actors.runtime.current import current_variable
+from retinue.security.errors import DefinitionError
 
 # `current_task()` without the call. Where trio does not have it, `supported()` is false and nobody reads it.
 run_context: Any = getattr(trio._core._run, "GLOBAL_RUN_CONTEXT", None)
@@ -36,6 +38,7 @@ __all__ = [
     "enclose",
     "enter",
     "enter_async",
+    "not_awaited",
     "odd_exit",
     "resume",
     "run_context",
@@ -119,6 +122,17 @@ def close_left_open(scope: trio.CancelScope) -> bool:
         return False
     task._activate_cancel_status(status)
     return True
+
+
+def not_awaited(delivery: Delivery, coroutine: Coroutine[Any, Any, Any]) -> DefinitionError:
+    """The failure of a handler that returned a coroutine: nobody would await it, and its asker would get it for an answer."""
+    if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+        coroutine.close()  # else Python warns, much later, that nobody awaited it
+    cell = delivery.cell
+    where = f"{type(cell.actor).__qualname__}.{delivery.handler.name}" if delivery.handler is not None else "the handler"
+    return DefinitionError(
+        f"{where} of {cell.path} returned the coroutine {coroutine.__qualname__}(…) that nobody awaits: make it `async def`, and `return await …`"
+    )
 
 
 async def _cancelled_instead(suspension: Any, interrupt: BaseException) -> Error:
