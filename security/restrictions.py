@@ -371,9 +371,9 @@ def expires(*, seconds: float | Decimal | None = None, at: datetime.datetime | N
         return Restriction("expires", limits=Limits(deadline_ms=epoch_ms(at)))
     if type(seconds) is Decimal:
         seconds = float(seconds) if seconds.is_finite() else math.nan  # comparing a Decimal NaN would raise
-    if (type(seconds) is not int and type(seconds) is not float) or not 0 <= seconds <= MAX_SECONDS:  # type: ignore[operator]  # NaN compares False
+    if (type(seconds) is not int and type(seconds) is not float) or not 0 <= seconds <= MAX_SECONDS:  # NaN compares False
         raise ConstraintError(f"expires(seconds=…) is a number from 0 to {MAX_SECONDS}, a hundred years; not {shown(seconds)}.")
-    return Restriction("expires", lifetime_ms=int(seconds * 1000))  # type: ignore[operator]
+    return Restriction("expires", lifetime_ms=int(seconds * 1000))
 
 
 def max_risk(risk: Risk) -> Restriction:
