@@ -8,7 +8,7 @@ __all__ = ["PERMISSIONS"]
 
 _DECISIONS = ("tests/security/test_decisions.py",)
 _RESTRICTIONS = ("tests/security/test_restrictions.py",)
-_ACCOUNTS = ("tests/security/test_accounts.py",)
+_ACCOUNTS = ("tests/security/test_accounts.py", "tests/security/test_laws_contexts.py")
 _LIMITS = ("tests/security/test_limits.py",)
 _CONTEXTS = ("tests/security/test_contexts.py",)
 _AUTHORITY = ("tests/security/test_authority.py",)
