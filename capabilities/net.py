@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from retinue.security.errors import GuardRefused
 from retinue.security.hosts import HostPattern
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import httpx
 
     from retinue.capabilities.net_addresses import Resolver
+
+T = TypeVar("T")
 
 __all__ = ["MAX_BYTES", "MAX_REDIRECTS", "TIMEOUT", "guarded_client"]
 
@@ -57,6 +60,9 @@ def guarded_client(
     argument: IP addresses in any spelling, user names and odd characters are refused. Each name is resolved once a connection, all its
     addresses are checked, and one of them is connected to by its number; TLS and `Host` keep the name. A request whose `Host` header,
     method or extensions would lead it elsewhere is refused. Headers that are not plainly harmless do not go along to another origin.
+
+    Make one client and keep it: its connections are kept for the next request, and the first client of a process loads httpx and the certificates, for which a
+    loop stands still half a second. So make it in `on_start`, not at the first message.
 
     Args:
         names: Hosts, or patterns such as `*.example.com` (see `HostPattern`).
@@ -102,23 +108,28 @@ def _refused(text: str) -> GuardRefused:
 
 
 def _names(names: Iterable[str]) -> tuple[HostPattern, ...]:
-    if isinstance(names, str | bytes):
-        raise _refused(f"names={names!r} is one text. Give a list, ['api.example.com'] for example.")
-    return tuple(HostPattern(name) for name in names)
+    return tuple(HostPattern(name) for name in _items("names", names, "['api.example.com']"))
 
 
 def _schemes(schemes: Iterable[str]) -> tuple[str, ...]:
-    found = (schemes,) if isinstance(schemes, str) else tuple(schemes)
-    if not found or not set(found) <= {"http", "https"}:
+    found = _items("schemes", schemes, "('https',)")
+    if not found or any(scheme not in ("http", "https") for scheme in found):
         raise _refused(f"schemes={found!r}. Give ('https',), or ('https', 'http').")
     return found
 
 
 def _ports(ports: Iterable[int]) -> tuple[int, ...]:
-    found = tuple(ports)
+    found = _items("ports", ports, "(443,)")
     if not found or not all(type(port) is int and 0 < port < 65536 for port in found):
         raise _refused(f"ports={found!r}. Give numbers from 1 to 65535, (443,) for example.")
     return found
+
+
+def _items(name: str, given: Iterable[T], example: str) -> tuple[T, ...]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        shown = repr(given) if type(given) in (str, int) else f"an object of type {type(given).__name__}"
+        raise _refused(f"{name}= is {shown}. Give a list or a tuple, {example} for example.")
+    return tuple(given)
 
 
 def _seconds(name: str, value: float) -> float:
@@ -146,6 +157,14 @@ def _tls(tls: ssl.SSLContext | None, schemes: tuple[str, ...]) -> ssl.SSLContext
         return tls
     if "https" not in schemes:
         return None
+    return _usual_tls()
+
+
+@lru_cache(maxsize=1)
+def _usual_tls() -> ssl.SSLContext:
+    """What checks certificates by the authorities of `certifi`. Reading them keeps a loop for a tenth of a second or more, so it is done once, and all clients
+    have the same.
+    """
     import httpx
 
     return httpx.create_ssl_context(trust_env=False)

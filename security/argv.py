@@ -62,7 +62,8 @@ def check_argv(
         _refuse(f"a command is a list or a tuple of arguments, not an object of type {kind.__name__}.")
     if not isinstance(programs, Mapping):
         _refuse(
-            f"the programs that may be started are a dict of names and absolute paths, not an object of type {type(programs).__name__}."
+            f"the programs that may be started are a dict of names and absolute paths, not an object of type {type(programs).__name__}. "
+            "Give {'git': '/usr/bin/git'} for example."
         )
     if type(max_arguments) is not int or type(max_bytes) is not int:
         _refuse("max_arguments= and max_bytes= are whole numbers.")

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from net_loopback import Names, Server, answer, redirect, serving
+from retinue.capabilities import net
 from retinue.capabilities.net import guarded_client
 from retinue.capabilities.net_addresses import AddressRule, resolve
 from retinue.security.errors import GuardRefused
@@ -410,6 +411,38 @@ async def test_many_requests_at_once():
 def test_arguments_that_cannot_be_used_are_refused(names, options):
     with pytest.raises(GuardRefused):
         guarded_client(names, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"ports": 443}, r"ports= is 443\. Give a list or a tuple, \(443,\)"),
+        ({"ports": None}, "ports= is an object of type NoneType"),
+        ({"schemes": "https"}, r"schemes= is 'https'\. Give a list or a tuple, \('https',\)"),
+        ({"schemes": [["https"]]}, "schemes="),
+        ({"names": GOOD}, "names= is 'api.example.com'"),
+        ({"names": 5}, "names= is 5"),
+    ],
+)
+def test_one_value_in_place_of_a_list_is_refused_with_the_list_to_write(options, says):
+    with pytest.raises(GuardRefused, match=says):
+        guarded_client(**({"names": [GOOD]} | options))
+
+
+def test_the_certificates_are_read_once_for_all_clients(monkeypatch):
+    read, real = [], httpx.create_ssl_context
+
+    def reading(**options):
+        read.append(options)
+        return real(**options)
+
+    net._usual_tls.cache_clear()
+    monkeypatch.setattr(httpx, "create_ssl_context", reading)
+    for _ in range(3):
+        guarded_client([GOOD])
+    assert read == [{"trust_env": False}]
+    assert net._usual_tls().verify_mode is ssl.CERT_REQUIRED
+    assert net._usual_tls().check_hostname is True
 
 
 def test_outside_of_trio_it_says_so():
