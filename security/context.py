@@ -284,7 +284,7 @@ class SecurityContext(ContextFields):
         Raises:
             DefinitionError, PatternError: As for `mint`.
         """
-        restriction = restriction_of(permissions)
+        restriction = restriction_of(permissions, what="grant")
         met = self.permissions.meet_restriction(restriction, self._registry.now_ms)
         if met is self.permissions:
             return self

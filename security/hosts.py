@@ -101,6 +101,10 @@ def _pattern_text(text: object) -> str:
         return text
     if star in ("*", "**") and dot:
         return ".".join((star, *_labels(name, f"the pattern {_shown(text)}, its wildcard left out,")))
+    if "://" in text:
+        raise _refused(  # not shown: a URL may have a password
+            "this is a URL, and a host is wanted: a name without the scheme, the port and the path. Write 'api.example.com'; schemes= and ports= say the rest."
+        )
     if "*" in text:
         raise _refused(
             f"{_shown(text)} is no pattern of hosts. Write '*.example.com' for exactly one more label, '**.example.com' for one or more, "

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, Literal, Never, TypeAlias, final
 
 import attrs
 
@@ -355,16 +355,19 @@ def limit(
     )
 
 
-def expires(*, seconds: float | Decimal | None = None, at: datetime.datetime | None = None) -> Restriction:
+def expires(*bare: Never, seconds: float | Decimal | None = None, at: datetime.datetime | None = None) -> Restriction:
     """Let a context end at a time; exactly one of the two.
 
     Args:
+        bare: Nothing: a bare number would not say whether it is seconds.
         seconds: So long after it is applied (by `narrow`, `mint`, `grant=`, or when a token is attenuated); at least 0, a hundred years at most.
         at: The time, with a time zone. One that has passed permits nothing.
 
     Raises:
         ConstraintError: Neither or both; seconds that are negative, NaN or no number; a datetime without a time zone.
     """
+    if bare:
+        raise ConstraintError(f"expires({shown(bare[0])}): write expires(seconds=60), or expires(at=…).")
     if (seconds is None) is (at is None):
         raise ConstraintError("expires() takes exactly one of seconds=60 and at=datetime.now(timezone.utc) + timedelta(minutes=1).")
     if at is not None:
@@ -388,7 +391,7 @@ def max_risk(risk: Risk) -> Restriction:
     return Restriction("risk", limits=Limits(risk=risk_level(risk)))
 
 
-def restriction_of(permissions: Iterable[Permission], now_ms: int | None = None) -> Restriction:
+def restriction_of(permissions: Iterable[Permission], now_ms: int | None = None, what: str = "permissions") -> Restriction:
     """A list of permissions, as `mint` and `grant=` take it, as one restriction.
 
     The patterns in the list make *one* allow layer, any of which may permit; each restriction adds its own. An empty list permits
@@ -398,6 +401,7 @@ def restriction_of(permissions: Iterable[Permission], now_ms: int | None = None)
     Args:
         permissions: Patterns and restrictions.
         now_ms: When it is applied: `expires(seconds=)` counts from it. None leaves the smallest of them as it is.
+        what: The argument that was given them, for errors.
 
     Raises:
         DefinitionError: `permissions` is a bare `str`, no iterable, or holds something else than patterns and restrictions.
@@ -405,8 +409,8 @@ def restriction_of(permissions: Iterable[Permission], now_ms: int | None = None)
     """
     if isinstance(permissions, str | bytes | Mapping) or not isinstance(permissions, Iterable):
         raise DefinitionError(
-            f"permissions are a list of patterns, not {type(permissions).__name__}. "
-            "Write permissions=['fs.read'] for one, ['**'] for everything, [] for nothing."
+            f"{what}= takes a list of patterns and restrictions, not an object of type {type(permissions).__name__}. "
+            f"Write {what}=['fs.read'] for one, ['**'] for everything, [] for nothing."
         )
     names: list[str] = []
     restrictions: list[Restriction] = []
@@ -415,6 +419,11 @@ def restriction_of(permissions: Iterable[Permission], now_ms: int | None = None)
             names.append(permission)
         elif type(permission) is Restriction:
             restrictions.append(permission if now_ms is None else permission.resolved(now_ms))
+        elif isinstance(permission, Constraint):
+            raise DefinitionError(
+                f"{what}=: the list holds {permission.text}, a constraint, which does not say of which operation and argument. "
+                f"Write where('fs.read', path={permission.text}) beside the patterns."
+            )
         else:
             raise DefinitionError(
                 "a permission is a pattern such as 'fs.*', or a restriction made by allow(), where(), deny(), limit() and the like, "

@@ -82,8 +82,20 @@ def parse_frame(token: object) -> Frame:
     # What is left when everything that may stand in a token is deleted: many times faster than a pattern that says the same.
     odd = not token.isascii() or token.encode("ascii").translate(None, _ALPHABET)
     if odd or len(parts) < 4 or parts[0] != "rt1" or not all(parts) or len(parts[-1]) != 43 or not _KID.fullmatch(parts[1]):
-        raise TokenError("this is no sealed token: it begins with 'rt1.'. Was it cut, or wrapped in something?", reason="malformed")
+        raise TokenError(_malformed_text(token, parts, odd=bool(odd)), reason="malformed")
     return Frame(parts[1], tuple(parts[2:-1]), parts[-1])
+
+
+def _malformed_text(token: str, parts: list[str], *, odd: bool) -> str:
+    """What is wrong with a text that is no token; nothing of it is shown."""
+    if parts[0] != "rt1":
+        return "this is no sealed token: those begin with 'rt1.'. Is it wrapped in something, or another kind of token?"
+    if odd:
+        return "this sealed token has characters that none has, such as a blank or a line end. Was it wrapped, or quoted?"
+    if len(parts) < 4 or len(parts[-1]) != 43:
+        end = "parts are missing" if len(parts) < 4 else f"its last part has {len(parts[-1])} characters and not 43"
+        return f"this sealed token was cut, or something was added: {end} ({len(token):,} characters arrived). Pass it on as a whole."
+    return "this sealed token is malformed: a part of it is empty, or its key's name is none. Pass it on as it was sealed."
 
 
 def seal_key(secret: bytes) -> bytes:

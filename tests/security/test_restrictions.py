@@ -267,6 +267,27 @@ def test_an_argument_that_the_message_does_not_have_is_told_with_those_that_it_h
     assert "SECRET" not in many
 
 
+def test_a_constraint_that_stands_bare_in_a_list_is_told_where_it_belongs():
+    for ask in (lambda given: AUTHORITY.mint("ada", given), AUTHORITY.root.narrow):
+        with pytest.raises(
+            DefinitionError, match=r"within\('reports/'\), a constraint.*Write where\('fs.read', path=within\('reports/'\)\)"
+        ):
+            ask(["fs.read", within("reports/")])
+
+
+def test_an_error_about_a_grant_says_grant():
+    with pytest.raises(DefinitionError, match=r"grant= takes a list .* not an object of type str\. Write grant=\['fs.read'\]"):
+        AUTHORITY.root._grant("fs.read")
+    with pytest.raises(DefinitionError, match=r"grant=: the list holds within"):
+        AUTHORITY.root._grant([within("reports/")])
+
+
+def test_a_host_that_is_a_url_is_told_what_is_wanted_and_not_shown():
+    with pytest.raises(ConstraintError, match=r"without the scheme, the port and the path\. Write 'api.example.com'") as caught:
+        host("https://user:s3cr3t@api.example.com")
+    assert "s3cr3t" not in str(caught.value)
+
+
 # --- what adds nothing
 
 
@@ -342,6 +363,7 @@ def test_a_restriction_whose_operation_was_forgotten_is_refused_and_not_taken_fo
         (lambda: max_risk(1), "'L0'"),
         (lambda: max_risk("l1"), "'L0'"),
         (lambda: expires(), "exactly one"),
+        (lambda: expires(60), r"expires\(60\): write expires\(seconds=60\)"),
         (lambda: expires(seconds=1, at=datetime.datetime.now(datetime.UTC)), "exactly one"),
         (lambda: expires(seconds=-1), "number from 0"),
         (lambda: expires(seconds=float("nan")), "number from 0"),
