@@ -9,6 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retinue.security import Authority, AuthorityError, Denied, ForgedContext, Revoked, SecurityContext, label
+from retinue.security.audit import AuditLog
+from retinue.security.errors import AuditUnavailable
+from retinue.security.restrictions import limit
+from retinue.security.seal import attenuate
+from sealed import Bench
 
 
 @pytest.fixture
@@ -138,6 +143,22 @@ def test_a_revocation_that_nobody_could_be_told_of_is_told_at_the_next_try_and_t
         authority.revoke(alice)
     assert told == [("revoke", alice)]
     assert authority.revocations == 1
+
+
+def test_a_token_whose_revocation_cannot_be_recorded_ends_with_all_that_was_opened_from_it():
+    log = AuditLog()
+    bench = Bench(audit=log)
+    token = bench.sealer.seal(bench.authority.mint("ada", ["**"]))
+    opened = [bench.sealer.unseal(attenuate(token, limit(depth=number))) for number in range(3)]
+
+    def full(*_):
+        raise AuditUnavailable("disk full")
+
+    bench.authority.on_event = full
+    log.close()
+    with pytest.raises(AuditUnavailable):
+        bench.sealer.revoke_token(token)
+    assert [bench.authority.is_revoked(context) for context in opened] == [True] * 3
 
 
 def test_revoking_asks_the_guard_and_takes_genuine_contexts_only(authority):

@@ -613,22 +613,6 @@ def test_where_a_refusal_cannot_be_recorded_that_is_what_is_raised() -> None:
         bench.sealer.unseal("rt1.x")
 
 
-def test_a_token_whose_revocation_cannot_be_recorded_ends_with_all_that_was_opened_from_it() -> None:
-    log = AuditLog()
-    bench = Bench(audit=log)
-    token = bench.sealer.seal(bench.authority.mint("ada", ["**"]))
-    opened = [bench.sealer.unseal(attenuate(token, limit(depth=number))) for number in range(3)]
-
-    def full(*_: Any) -> None:
-        raise AuditUnavailable("disk full")
-
-    bench.authority.on_event = full
-    log.close()
-    with pytest.raises(AuditUnavailable):
-        bench.sealer.revoke_token(token)
-    assert [bench.authority.is_revoked(context) for context in opened] == [True] * 3
-
-
 def test_an_amount_stays_what_it_was(bench: Bench) -> None:
     context = bench.authority.mint("ada", [allow("pay.send", amount=at_most(100))])
     opened = bench.other().sealer.unseal(bench.sealer.seal(context))

@@ -334,9 +334,12 @@ async def test_a_reservation_that_is_refused_is_on_record(turn_system: rt.ActorS
         def script(actor: Any) -> Any:
             with pytest.raises(rt.BudgetExceeded) as caught:
                 actor.ctx.budget.reserve(tokens=11)
-            return caught.value.subject
+            return caught.value
 
-        assert await puppet.ask(Call(script), context=ada) == "ada"
+        exceeded = await puppet.ask(Call(script), context=ada)
+        assert (exceeded.subject, exceeded.account) == ("ada", ada.accounts[0].id)
+        assert "11 wanted, 10 left of 10" in str(exceeded)
+        assert f"That limit was added by mint(), context {ada.id} of 'ada'." in str(exceeded)
         ended = ada.narrow(rt.expires(seconds=0))
         system.authority.revoke(ada)
         for context in (ada, ended):
@@ -406,3 +409,12 @@ async def test_tokens_of_one_start_are_good_at_the_next(tmp_path: Path) -> None:
 def test_a_sealer_needs_keys() -> None:
     with pytest.raises(rt.DefinitionError, match="data_dir"):
         rt.ActorSystem().sealer()
+
+
+def test_a_folder_for_data_that_is_none_is_refused_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(rt.AuditUnavailable, match=r"data_dir='.*/file.*' cannot be made or is no folder"):
+            rt.ActorSystem(data_dir=path)
+    with pytest.raises(rt.DefinitionError, match="takes the path of a folder, not an object of type int"):
+        rt.ActorSystem(data_dir=5)  # type: ignore[arg-type]
