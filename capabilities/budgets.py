@@ -289,6 +289,7 @@ def _exceeded(account: Account, resource: str, wanted: int, left: int, cap: int)
         f"the {_UNITS[resource]} of {account.id} do not suffice: {wanted} wanted, {left} left of {cap}, and nothing was reserved. "
         "Use less, or ask whoever gave the context for a larger one.",
         resource=resource,
+        account=account.id,
     )
 
 

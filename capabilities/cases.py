@@ -17,6 +17,7 @@ from retinue.security.errors import (
     ForgedContext,
     Revoked,
 )
+from retinue.security.explaining import of_context
 
 if TYPE_CHECKING:
     from retinue.capabilities.registry import Capability
@@ -130,6 +131,8 @@ class Case:
             if self.operation is None
             else repr(self.name or f"an object of type {type(self.operation).__name__}, required as an operation,")
         )
+        if isinstance(error, BudgetExceeded):
+            error = of_context(error, self.security)
         told = f"{self.label} to {self.path}: {shown} is not permitted: {error} Nothing was done."
         given: dict[str, Any] = {"operation": self.name, "path": self.path, "subject": getattr(error, "subject", None) or self.subject}
         for kind in (ForgedContext, Revoked, Expired):

@@ -13,7 +13,7 @@ from retinue.security.accounts import Account, all_accounts
 from retinue.security.clock import Clock
 from retinue.security.context import NOT_GENUINE, ContextFields, Principal, SecurityContext, Step
 from retinue.security.errors import AuthorityError, ForgedContext
-from retinue.security.explaining import added_by
+from retinue.security.explaining import account_origin, added_by
 from retinue.security.limits import NEVER, RISKS, Limits, Risk, moment, risk_level
 from retinue.security.permissions import PermissionSet, PermissionTable
 from retinue.security.unknown_names import UnknownNames
@@ -243,7 +243,9 @@ class ContextRegistry:
                 found.append(f"its risk is {RISKS[level]}, and max_risk('{RISKS[limits.risk]}') permits less (added by {origin})")
         for account in all_accounts(context._accounts):
             if account.spent.calls + account.reserved.calls >= account.caps.calls:
-                found.append(f"none of the {account.caps.calls} calls of {account.id} is left")
+                found.append(
+                    f"none of the {account.caps.calls} calls of {account.id} is left (added by {account_origin(account, context)})"
+                )
         return found
 
     def _deadline_obstacles(self, context: SecurityContext, limits: Limits) -> list[str]:

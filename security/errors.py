@@ -87,13 +87,22 @@ class BudgetExceeded(Denied):
 
     Attributes:
         resource: "calls", "tokens" or "cost".
+        account: The id of the account, as `context.accounts` has it; None where that is not known.
     """
 
     def __init__(
-        self, text: str, *, resource: str, operation: str | None = None, path: str | None = None, subject: str | None = None
+        self,
+        text: str,
+        *,
+        resource: str,
+        account: str | None = None,
+        operation: str | None = None,
+        path: str | None = None,
+        subject: str | None = None,
     ) -> None:
         super().__init__(text, operation=operation, path=path, subject=subject, reason="budget")
         self.resource = resource
+        self.account = account
 
 
 class AuditUnavailable(Denied):

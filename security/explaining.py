@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from retinue.security.accounts import Account, all_accounts
+from retinue.security.errors import BudgetExceeded
 from retinue.security.layers import Layer
 from retinue.security.operations import check_operation
 
 if TYPE_CHECKING:
     from retinue.security.context import SecurityContext, Step
 
-__all__ = ["added_by", "explanation", "layer_origin"]
+__all__ = ["account_origin", "added_by", "explanation", "layer_origin", "of_context"]
 
 _SHOWN: Final = 3
 
@@ -50,6 +52,25 @@ def explanation(context: SecurityContext, operation: str, arguments: Mapping[str
 def layer_origin(layer: Layer, context: SecurityContext) -> str:
     """Where on the way to `context` the layer was added."""
     return added_by(context, lambda one: layer in one.permissions.layers)
+
+
+def account_origin(account: Account, context: SecurityContext) -> str:
+    """Where on the way to `context` the limits were added that the account stands for."""
+    return added_by(context, lambda one: account in all_accounts(one._accounts))
+
+
+def of_context(error: BudgetExceeded, context: SecurityContext) -> BudgetExceeded:
+    """The same refusal of a ledger, which knows accounts alone, with whose context it is and where its limit was added."""
+    account = next((one for one in all_accounts(context._accounts) if one.id == error.account), None)
+    origin = "" if account is None else f" That limit was added by {account_origin(account, context)}."
+    return BudgetExceeded(
+        f"{error}{origin}",
+        resource=error.resource,
+        account=error.account,
+        operation=error.operation,
+        path=error.path,
+        subject=context.subject,
+    )
 
 
 def added_by(context: SecurityContext, has: Callable[[SecurityContext], bool]) -> str:

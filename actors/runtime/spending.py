@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.current import current
 from retinue.capabilities.budgets import Balance, Ledger, Reservation
-from retinue.security.errors import Denied
+from retinue.security.errors import BudgetExceeded, Denied
+from retinue.security.explaining import of_context
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
@@ -54,6 +55,8 @@ class Budget:
                 return self._ledger.reserve(
                     security.accounts, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd, deadline_ms=security.limits.deadline_ms
                 )
+            except BudgetExceeded as error:
+                raise of_context(error, security) from None
             except Denied as error:
                 error.subject = security.subject  # a ledger knows accounts alone
                 raise

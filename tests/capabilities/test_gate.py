@@ -285,6 +285,11 @@ def test_calls_are_counted_exactly_and_only_where_they_are_limited(gate, authori
         assert admit(gate, context).static is False
     denied = refuse(gate, context, kind=BudgetExceeded)
     assert (denied.reason, denied.resource, denied.operation, denied.subject) == ("budget", "calls", "payments.send", "alice")
+    assert "0 left of 3, and nothing was reserved." in str(denied)
+    assert f"That limit was added by mint(), context {context.id} of 'alice'." in str(denied)
+    assert denied.account == context.accounts[0].id
+    below = authority.mint("bob", ["payments.*"]).narrow(label("x")).narrow(limit(calls=0)).narrow(label("y"))
+    assert f"That limit was added by narrow(), context {below.lineage[2]} of 'bob'." in str(refuse(gate, below, kind=BudgetExceeded))
     assert gate.ledger.balance(context.accounts[0]).spent.calls == 3
     assert admit(gate, context, None), "an open handler is no operation"
     assert admit(gate, authority.mint("bob", ["payments.*", limit(tokens=1)])).static

@@ -118,7 +118,7 @@ def test_what_has_no_call_left_is_not_allowed_and_says_so(authority):
     assert child.allows("fs.read")
     account.reserved = Amounts(calls=1)
     assert not child.allows("fs.read")
-    assert f"none of the 2 calls of {account.id} is left" in child.explain("fs.read")
+    assert f"none of the 2 calls of {account.id} is left (added by " in child.explain("fs.read")
     assert not authority.mint("bob", ["**", limit(calls=0)]).allows("fs.read")
 
 
