@@ -214,6 +214,10 @@ class CapabilityRegistry:
         self.version = 0
         self.guard: Callable[[], None] | None = None
         self._listeners: tuple[weakref.WeakMethod[Callable[[], None]], ...] = ()
+        if isinstance(capabilities, str | bytes) or not isinstance(capabilities, Iterable):
+            raise DefinitionError(
+                f"CapabilityRegistry([…]) takes a list of capabilities, not an object of type {type(capabilities).__name__}: write CapabilityRegistry([Capability('fs.read')])"
+            )
         for capability in capabilities:
             self.declare(capability)
 

@@ -109,6 +109,8 @@ class ActorSystem:
             raise DefinitionError("ActorSystem(grace=inf): a stop must end; give seconds")
         if isinstance(events, bool) or not isinstance(events, int) or events < 0:
             raise DefinitionError(f"ActorSystem(events={events!r}): give how many events to keep, 0 for none")
+        if data_dir is not None and not isinstance(data_dir, str | Path):
+            raise DefinitionError(f"ActorSystem(data_dir=…) takes the path of a folder, not an object of type {type(data_dir).__name__}")
         self.data_dir = None if data_dir is None else Path(data_dir)
         self.authority = Authority(permissions)
         policies = tuple(policies) if isinstance(policies, Iterable) and not isinstance(policies, str | bytes) else policies

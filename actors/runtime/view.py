@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from retinue.actors.runtime.current import Delivery, Roots, current
 from retinue.actors.runtime.statistics import SystemStatistics, statistics_of
+from retinue.security.errors import Denied
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
@@ -28,6 +29,18 @@ class SystemView:
     def name(self) -> str:
         """The system's name."""
         return self._kernel.name
+
+    @property
+    def authority(self) -> NoReturn:
+        """Always refused: an actor mints nothing. It narrows what it has, `self.ctx.security.narrow(…)`.
+
+        Raises:
+            Denied: Always, with what to do.
+        """
+        raise Denied(
+            "an actor cannot mint, revoke or seal: the system's authority is its holder's alone. Fix: narrow the context of the message, "
+            "self.ctx.security.narrow(…), or have the system's holder mint one and send it."
+        )
 
     def statistics(self) -> SystemStatistics:
         """The system's counts at this moment."""

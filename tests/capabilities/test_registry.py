@@ -65,6 +65,12 @@ def test_a_name_in_permissions_that_the_registry_does_not_know_is_warned_of_once
     assert "registry" not in narrowed.explain("mail.send", {"to": "a"})
 
 
+@pytest.mark.parametrize("odd", [Capability("fs.read"), "fs.read", None, 5])
+def test_a_registry_takes_a_list_and_says_so(odd):
+    with pytest.raises(DefinitionError, match=r"takes a list of capabilities.* write CapabilityRegistry\(\[Capability\('fs\.read'\)\]\)"):
+        CapabilityRegistry(odd)
+
+
 def test_a_registry_that_fails_is_not_taken_for_one_that_knows_nothing(caplog):
     authority = Authority()
 
