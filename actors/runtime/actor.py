@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.actors.runtime.handlers import HandlerInfo, collect_handlers, handler, handler_options
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.watch import StopReason
     from retinue.mailbox.messages import Message
 
-__all__ = ["Actor", "HandlerInfo", "handler", "handlers_of", "is_resident", "ready_class"]
+__all__ = ["SPAWN_TAKES", "Actor", "HandlerInfo", "check_keywords", "handler", "handlers_of", "is_resident", "ready_class"]
 
 SPAWN_KEYWORDS = ("name", "grant", "mailbox", "supervision")
+SPAWN_TAKES = f"spawn itself takes {', '.join(f'{keyword}=' for keyword in SPAWN_KEYWORDS)}"
 
 
 class Actor:
@@ -115,6 +117,20 @@ def ready_class(cls: object) -> type[Actor]:
         if base is not Actor and issubclass(base, Actor):
             _check_constructor(base)  # a decorator may have made it since the class was defined
     return cls
+
+
+def check_keywords(cls: type[Actor], keywords: Iterable[str]) -> None:
+    """Refuses what neither spawn nor the constructor takes; raises DefinitionError. A constructor that somebody has wrapped is left to itself."""
+    code = getattr(cls.__init__, "__code__", None)
+    if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
+        return
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    unknown = [name for name in keywords if name not in known]
+    if unknown:
+        raise DefinitionError(
+            f"the constructor of {cls.__qualname__} does not take {', '.join(f'{name}=' for name in unknown)}: "
+            f"it takes {', '.join(known) or 'nothing'}. {SPAWN_TAKES}"
+        )
 
 
 def is_resident(cls: type[Actor]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import trio
 
+from retinue.actors.runtime.actor import SPAWN_TAKES, check_keywords
 from retinue.actors.runtime.asks import DONE, AskSlot, stopped_error
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
@@ -72,11 +73,14 @@ def build(cell: Cell, turn: Delivery | None = None) -> None:
             if birth is None:
                 cell.kernel.template.copy().run(call, turn, cls.__init__, (actor,), _NO_KEYWORDS)
             else:
+                if birth[1]:
+                    check_keywords(cls, birth[1])
                 cell.kernel.template.copy().run(call, turn, cls.__init__, (actor, *birth[0]), birth[1])
         except GeneratorExit as exit_:
             raise odd_exit(exit_) from exit_
     elif birth is not None:
-        raise DefinitionError(f"{cls.__qualname__} has no constructor and takes no arguments, but spawn was given some")
+        named = f" ({', '.join(birth[1])})" if birth[1] else ""
+        raise DefinitionError(f"{cls.__qualname__} has no constructor and takes no arguments, but spawn was given some{named}. {SPAWN_TAKES}")
     cell.actor = actor
 
 
