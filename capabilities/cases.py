@@ -139,7 +139,7 @@ class Case:
             if isinstance(error, kind):
                 return kind(told, **given)
         if isinstance(error, BudgetExceeded):
-            return BudgetExceeded(told, resource=error.resource, **given)
+            return BudgetExceeded(told, resource=error.resource, account=error.account, **given)
         why = f"{error}; " if isinstance(error, Undecidable) else ""
         return Denied(
             f"{self.label} to {self.path}: {shown} is not permitted: {why}what cannot be decided is refused. Nothing was done. "

@@ -9,7 +9,7 @@ import pytest
 
 from retinue.security.errors import TokenError
 from retinue.security.restrictions import limit
-from retinue.security.seal import attenuate
+from retinue.security.seal import attenuate, inspect
 from retinue.security.seal_frame import add_block, block_data, block_text, first_token, parse_frame, seal_key
 from sealed import Bench, refusal
 
@@ -122,3 +122,23 @@ def test_a_full_table_of_accounts_is_refused_typed(bench: Bench, monkeypatch: py
     with pytest.raises(TokenError, match="none has expired") as caught:
         bench.sealer.unseal(attenuate(token, limit(calls=1)))
     assert caught.value.reason == "too_large"
+
+
+def test_a_token_that_was_cut_or_wrapped_is_told_what_is_wrong_with_it(bench: Bench) -> None:
+    token = bench.sealer.seal(bench.authority.mint("ada", ["fs.read"]))
+    for text, told in (
+        (token[:-3], "its last part has 40 characters and not 43"),
+        (token + "ab", "its last part has 45 characters and not 43"),
+        (token.rpartition(".")[0], "parts are missing"),
+        (token[:9], "parts are missing"),
+        (token[1:], "those begin with 'rt1.'"),
+        (f"Bearer {token}", "those begin with 'rt1.'"),
+        (token + "\n", "such as a blank or a line end"),
+        (token.replace(".", "..", 1), "a part of it is empty"),
+    ):
+        for read in (bench.sealer.unseal, inspect):
+            with pytest.raises(TokenError) as caught:
+                read(text)
+            assert told in str(caught.value)
+            assert caught.value.reason == "malformed"
+            assert text[4:40] not in str(caught.value)
