@@ -141,7 +141,7 @@ def absent() -> Constraint:
 
 
 def each(constraint: Constraint) -> Constraint:
-    """A list or tuple that is not empty and *all* of whose elements satisfy the constraint. (Any other constraint fails on a list.)
+    """A list or tuple of 1 to 10,000 elements, *all* of which satisfy the constraint. (Any other constraint fails on a list.)
 
     Raises:
         ConstraintError: `constraint` is none, or constraints are nested more than 8 deep.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Self, final
+from typing import ClassVar, Final, Self, final
 
 import attrs
 
@@ -13,6 +13,10 @@ from retinue.security.errors import ConstraintError
 from retinue.security.sources import Source
 
 __all__ = ["AnyOf", "Each"]
+
+
+MAX_ELEMENTS: Final = 10_000
+"""Elements of a list that `each` judges; a longer one is not permitted, for judging it would hold everything else up."""
 
 
 def _check_nesting(constraint: Constraint) -> None:
@@ -29,7 +33,7 @@ def _element(value: object) -> Constraint:
 @final
 @attrs.frozen(repr=False, cache_hash=True)
 class Each(Constraint):
-    """`each`: a list or tuple that is not empty, all of whose elements the inner constraint permits."""
+    """`each`: a list or tuple that is not empty and not too long, all of whose elements the inner constraint permits."""
 
     kind: ClassVar[str] = "each"
     keys: ClassVar[frozenset[str]] = frozenset({"element"})
@@ -40,7 +44,7 @@ class Each(Constraint):
         _check_nesting(self)
 
     def _holds(self, value: object, sources: Mapping[str, Source], /) -> bool:
-        if type(value) is not list and type(value) is not tuple:
+        if (type(value) is not list and type(value) is not tuple) or len(value) > MAX_ELEMENTS:
             return False
         elements: tuple[object, ...] = tuple(value)  # a list may grow while it is judged
         return bool(elements) and all(self.element.holds(element, sources) for element in elements)

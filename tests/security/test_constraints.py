@@ -47,6 +47,7 @@ from retinue.security.constraints import (
     within,
 )
 from retinue.security.constraints_base import MAX_ITEMS, MAX_NESTING
+from retinue.security.constraints_combined import MAX_ELEMENTS
 from retinue.security.constraints_values import OneOf
 from retinue.security.errors import ConstraintError
 from retinue.security.sources import make_source
@@ -531,3 +532,10 @@ def test_arbitrary_data_makes_a_constraint_often_enough_for_that_to_mean_somethi
 
     draw()
     assert 0.15 < sum(seen) / len(seen) < 0.9
+
+
+def test_a_list_that_is_too_long_to_judge_is_not_permitted() -> None:
+    short, long = [1] * MAX_ELEMENTS, [1] * (MAX_ELEMENTS + 1)
+    assert each(at_most(5)).holds(short, NO_SOURCES)
+    assert not each(at_most(5)).holds(long, NO_SOURCES)
+    assert not each(at_most(5)).holds(tuple(long), NO_SOURCES)
