@@ -110,7 +110,7 @@ def sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target: 
     """
     if context is None:  # as nearly always: nothing of this can be refused
         if turn.__class__ is Delivery and _in_force(kernel, turn):
-            return turn.security  # type: ignore[no-any-return]
+            return turn.security
         if turn is kernel.roots and get_ident() == kernel.thread:
             return kernel.root
     return _sending_on_record(kernel, turn, context, target)

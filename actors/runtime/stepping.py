@@ -131,7 +131,7 @@ def not_awaited(delivery: Delivery, coroutine: Coroutine[Any, Any, Any]) -> Defi
     cell = delivery.cell
     where = f"{type(cell.actor).__qualname__}.{delivery.handler.name}" if delivery.handler is not None else "the handler"
     return DefinitionError(
-        f"{where} of {cell.path} returned the coroutine {coroutine.__qualname__}(…) that nobody awaits: make it `async def`, and `return await …`"
+        f"{where} of {cell.path} returned the coroutine {getattr(coroutine, '__qualname__', type(coroutine).__name__)}(…) that nobody awaits: make it `async def`, and `return await …`"
     )
 
 
