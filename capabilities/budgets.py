@@ -47,7 +47,7 @@ class Balance:
     spent: Amounts
     reserved: Amounts
     remaining: Amounts
-    deadline_ms: int
+    deadline_ms: int = attrs.field(repr=lambda value: "never" if value == NEVER else repr(value))
 
 
 @final

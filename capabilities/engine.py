@@ -56,7 +56,9 @@ class PolicyEngine:
         names = [policy.name for policy in self.policies]
         for name in names:
             if names.count(name) > 1:
-                raise DefinitionError(f"two policies are named {name!r}: give each its own name, so that a refusal says which it was (of a file: policy_from_file(path, name=…))")
+                raise DefinitionError(
+                    f"two policies are named {name!r}: give each its own name, so that a refusal says which it was (of a file: policy_from_file(path, name=…))"
+                )
         self._timeout = float(timeout)
         self._concerned: dict[str, tuple[CheckedPolicy, ...]] = {}
 

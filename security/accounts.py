@@ -23,6 +23,10 @@ MAX_TOKEN_ACCOUNTS: Final = 65_536
 """Accounts that are kept for sealed tokens, so that one token that is unsealed twice has one account."""
 
 
+def _amount(value: object) -> str:
+    return "unlimited" if value == UNLIMITED else repr(value)
+
+
 @final
 @attrs.frozen
 class Amounts:
@@ -34,9 +38,9 @@ class Amounts:
         cost_micro_usd: Millionths of a US dollar; default 0.
     """
 
-    calls: int = 0
-    tokens: int = 0
-    cost_micro_usd: int = 0
+    calls: int = attrs.field(default=0, repr=_amount)
+    tokens: int = attrs.field(default=0, repr=_amount)
+    cost_micro_usd: int = attrs.field(default=0, repr=_amount)
 
 
 NOTHING_SPENT: Final = Amounts()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from retinue.actors.runtime.errors import SystemClosed
 from retinue.security.audit import AuditLog, verify_chain
 from retinue.security.audit_file import AuditFile, read_audit_file
 from retinue.security.errors import AuditBroken, AuditUnavailable, AuthorityError, DefinitionError, Denied
@@ -43,12 +44,13 @@ class AuditBook:
         KeyFileError, AuditUnavailable, AuditBroken: The files cannot be used.
     """
 
-    __slots__ = ("_file", "_key", "_own", "log")
+    __slots__ = ("_file", "_key", "_over", "_own", "log")
 
     def __init__(self, audit: object, folder: Path | None, now_ms: Callable[[], int]) -> None:
         self._file: Path | None = None
         self._key: bytes | None = None
         self._own = audit is None
+        self._over = False
         self.log: AuditLog | None = None
         if isinstance(audit, AuditLog):
             self.log = audit
@@ -69,6 +71,8 @@ class AuditBook:
         """Records what the authority tells of: "mint", "adopt" (a sealed token's context) or "revoke". Raises AuditUnavailable: then nothing is given out."""
         if self.log is None:
             return
+        if self._over and event != "revoke":
+            raise SystemClosed("the system has ended, and its audit file is closed: nothing can be minted or unsealed in it any more")
         if event == "revoke":
             self.log.record("revoke", allowed=True, security=context)
         else:
@@ -119,6 +123,7 @@ class AuditBook:
     def close(self) -> None:
         """Lets go of a file of the system's own."""
         if self._own and self._file is not None and self.log is not None:
+            self._over = True
             self.log.close()
 
 

@@ -80,7 +80,9 @@ def build(cell: Cell, turn: Delivery | None = None) -> None:
             raise odd_exit(exit_) from exit_
     elif birth is not None:
         named = f" ({', '.join(birth[1])})" if birth[1] else ""
-        raise DefinitionError(f"{cls.__qualname__} has no constructor and takes no arguments, but spawn was given some{named}. {SPAWN_TAKES}")
+        raise DefinitionError(
+            f"{cls.__qualname__} has no constructor and takes no arguments, but spawn was given some{named}. {SPAWN_TAKES}"
+        )
     cell.actor = actor
 
 

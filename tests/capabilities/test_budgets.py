@@ -118,6 +118,12 @@ def test_nothing_can_be_reserved_on_an_empty_account_but_nothing(ledger):
         ledger.reserve([root], calls=1)
 
 
+def test_what_is_not_limited_reads_as_words(ledger):
+    shown = repr(ledger.balance(account(tokens=50)))
+    assert "caps=Amounts(calls=unlimited, tokens=50, cost_micro_usd=unlimited)" in shown
+    assert shown.endswith("deadline_ms=never)")
+
+
 def test_an_amount_that_settling_leaves_out_is_what_was_reserved_of_it(ledger):
     root = account(calls=10, tokens=1_000, cost=500)
     assert ledger.settle(ledger.reserve([root], calls=1, tokens=400, cost_micro_usd=50)) == NOTHING_SPENT

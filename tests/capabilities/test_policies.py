@@ -47,7 +47,9 @@ def test_a_refusal_and_a_question_say_why(make, reason):
 
 @pytest.mark.parametrize(("reason", "told"), [("no", "no."), ("no.", "no."), ("no!", "no!"), ("why?", "why?"), ("and…", "and…")])
 def test_a_reason_ends_as_a_sentence_wherever_it_is_told(reason, told):
-    assert f"refuses it: {told} Nothing was done. Fix: do what the policy asks for." in str(refused(gate_of(policy(name="p")(lambda call: Verdict.refuse(reason)))))
+    assert f"refuses it: {told} Nothing was done. Fix: do what the policy asks for." in str(
+        refused(gate_of(policy(name="p")(lambda call: Verdict.refuse(reason))))
+    )
     with pytest.raises(ApprovalRequired) as caught:
         admit(gate_of(policy(name="p")(lambda call: Verdict.ask(reason))))
     assert f"the policy 'p': {told} Nothing was done." in str(caught.value)

@@ -272,7 +272,9 @@ def test_a_call_that_no_rule_fits_is_told_which_rules_came_near_and_no_value(wri
     assert "rule 4 names the operation, but not at this actor." in outcome(policy, authority, "payments.list", subject="eve")
     assert "rule 5 names the operation, but not at the risk L2: at most L1." in outcome(policy, authority, "fs.read", risk="L2")
     assert "rule 5 names the operation, but not at the risk (unrated): at most L1." in outcome(policy, authority, "fs.read")
-    assert "rule 6 names the operation, but its argument 'bcc' is no field of the message: at_most(3)." in outcome(policy, authority, "mail.send")
+    assert "rule 6 names the operation, but its argument 'bcc' is no field of the message: at_most(3)." in outcome(
+        policy, authority, "mail.send"
+    )
     assert "no rule of 'office.toml' names the operation." in outcome(policy, authority, "web.get")
 
 

@@ -89,7 +89,10 @@ def test_the_key_may_lie_elsewhere_and_older_keys_are_tried(path: Path, tmp_path
     (tmp_path / "audit.key").rename(tmp_path / "other")
     missing = audit("verify", path)
     assert missing.exit_code == 1
-    assert missing.output == f"Error: the key file {tmp_path / 'audit.key'} is not there. Give the one that the records of {path} were written with: --key FILE\n"
+    assert (
+        missing.output
+        == f"Error: the key file {tmp_path / 'audit.key'} is not there. Give the one that the records of {path} were written with: --key FILE\n"
+    )
     assert audit("verify", path, "--key", tmp_path / "other").exit_code == 0
     KeyFile(tmp_path / "other").rotate(keep=1)
     assert audit("verify", path, "--key", tmp_path / "other").exit_code == 0

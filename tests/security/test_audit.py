@@ -524,7 +524,9 @@ def test_the_latest_records_are_kept_and_can_be_asked_for() -> None:
 
 @pytest.mark.parametrize("kind", ["refusal", "", "DECISION", 3, ["mint"]])
 def test_a_kind_that_there_is_not_is_refused_and_the_kinds_are_told(kind: Any) -> None:
-    with pytest.raises(DefinitionError, match=r"Kinds are allowed_batch, amplification, approval, decision, mint, outcome, revoke, start\."):
+    with pytest.raises(
+        DefinitionError, match=r"Kinds are allowed_batch, amplification, approval, decision, mint, outcome, revoke, start\."
+    ):
         AuditLog().entries(kind=kind)
 
 

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import pytest
-import trio
+import trio.lowlevel
 
 import retinue as rt
 
@@ -45,7 +45,7 @@ class Careless(rt.Actor):
 
     @rt.handler
     async def fetch_later(self, _: FetchLater) -> Any:
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         return fetched()
 
     @rt.handler(requires="web.get", risk="L2")
@@ -60,7 +60,9 @@ async def test_it_is_a_failure_that_says_what_to_write_whichever_way_the_message
         ref = await system.spawn(Careless, born, name="careless")
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # that nobody awaited the coroutine is told once
-            with pytest.raises(rt.DefinitionError, match=r"Careless\.fetch\w* of /user/careless returned the coroutine fetched\(…\)") as caught:
+            with pytest.raises(
+                rt.DefinitionError, match=r"Careless\.fetch\w* of /user/careless returned the coroutine fetched\(…\)"
+            ) as caught:
                 await ref.ask(message)
         assert "make it `async def`, and `return await …`" in str(caught.value)
         await system.wait_quiet()

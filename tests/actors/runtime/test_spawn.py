@@ -610,7 +610,10 @@ async def test_a_keyword_that_nobody_takes_is_named_with_those_that_spawn_takes(
             self.options = options
 
     async with host.system() as system:
-        with pytest.raises(rt.DefinitionError, match="Named does not take grants=: it takes log, limit. spawn itself takes name=, grant=, mailbox=, supervision="):
+        with pytest.raises(
+            rt.DefinitionError,
+            match="Named does not take grants=: it takes log, limit. spawn itself takes name=, grant=, mailbox=, supervision=",
+        ):
             await system.spawn(Named, [], grants=["**"], limit=2)
         with pytest.raises(rt.DefinitionError, match=r"but spawn was given some \(grants\)\. spawn itself takes name=, grant="):
             await system.spawn(type("Bare", (rt.Actor,), {}), grants=["**"])

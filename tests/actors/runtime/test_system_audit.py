@@ -418,3 +418,10 @@ def test_a_folder_for_data_that_is_none_is_refused_with_its_path(tmp_path: Path)
             rt.ActorSystem(data_dir=path)
     with pytest.raises(rt.DefinitionError, match="takes the path of a folder, not an object of type int"):
         rt.ActorSystem(data_dir=5)  # type: ignore[arg-type]
+
+
+async def test_minting_after_the_end_says_that_the_system_has_ended(tmp_path: Path) -> None:
+    async with rt.ActorSystem(data_dir=tmp_path) as system:
+        pass
+    with pytest.raises(rt.SystemClosed, match="the system has ended"):
+        system.authority.mint("ada", ["**"])
