@@ -239,7 +239,7 @@ async def finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: Any
                 outcomes.conclude_error(kernel, cell, delivery, left or error)
             cell.settle()
             raise suspension.interrupt
-        if error is not None and left is not None and outcomes.without_cancelled(left) is None:
+        if left is not None and outcomes.without_cancelled(left) is None and trio.current_effective_deadline() == -math.inf:
             # The asker itself is being cancelled, and the handler with it: no failure, and trio's Cancelled goes its way.
             outcomes.conclude_error(kernel, cell, delivery, left)
             cell.settle()

@@ -10,6 +10,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import trio
+from trio.lowlevel import enable_ki_protection
 
 from retinue.actors.runtime import derivation, lifecycle
 from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
@@ -381,6 +382,7 @@ class Kernel(Scheduler):
         self.spawned += 1
         return cell
 
+    @enable_ki_protection
     async def spawn(
         self,
         parent: Cell,
@@ -442,6 +444,7 @@ class Kernel(Scheduler):
             cell.extras().watchers.append(watch)
         return watch
 
+    @enable_ki_protection
     async def stop_cell(self, cell: Cell, grace: float | None) -> None:
         """`Ref.stop`, for whoever calls."""
         turn = derivation.acting(self)
@@ -485,7 +488,13 @@ class Kernel(Scheduler):
 
 
 def _start_soon(nursery: trio.Nursery, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
-    nursery.start_soon(function, *arguments, name=name)
+    nursery.start_soon(_protected, function, arguments, name=name)
+
+
+@enable_ki_protection
+async def _protected(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """A task of the system: Ctrl-C is for a task of the holder's. Raised in one of these it would be the end of them all, without any `on_stop`."""
+    await function(*arguments)
 
 
 def _short(value: object) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "check_restarting",
     "fail",
     "fail_task",
+    "failure_of",
     "finish",
     "hurry",
     "hurry_suspended",
@@ -172,9 +173,7 @@ async def start(cell: Cell, slot: AskSlot | None) -> None:
             await _bring_up(cell, slot.delivery if slot is not None else None)
         except BaseException as error:
             cell.turn = None
-            from retinue.actors.runtime.outcomes import without_cancelled
-
-            failure = without_cancelled(error)
+            failure = failure_of(error)
             await _undo_start(cell, failure)
             if failure is None:
                 raise
@@ -247,13 +246,19 @@ def _crash_if_fatal(cell: Cell, error: BaseException) -> bool:
     return True
 
 
-def _failure_in(error: BaseException) -> BaseException:
-    """What an actor's code raised, without trio's cancellation. Raises the error on where it is nothing else, or closes a coroutine of ours."""
+def failure_of(error: BaseException) -> BaseException | None:
+    """What an actor's code raised, without trio's cancellation. None where this task is being cancelled or closed: then the error goes its way.
+
+    A Cancelled that belongs to no scope around (somebody kept it, and raised it again later) is a failure: out of here it would end every actor.
+    """
     from retinue.actors.runtime.outcomes import without_cancelled
 
-    failure = None if isinstance(error, GeneratorExit) else without_cancelled(error)
-    if failure is None:
-        raise error
+    if isinstance(error, GeneratorExit):
+        return None
+    failure = without_cancelled(error)
+    if failure is None and trio.current_effective_deadline() > -math.inf:
+        failure = RuntimeError("trio.Cancelled was raised outside the cancel scope that it belongs to; let it pass where it is caught")
+        failure.__cause__ = error
     return failure
 
 
@@ -356,7 +361,9 @@ async def revive(cell: Cell) -> None:
     try:
         await _bring_up(cell)
     except BaseException as error:
-        failure = _failure_in(error)
+        failure = failure_of(error)
+        if failure is None:
+            raise
         cell.turn = None
         cell.actor = None
         await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
@@ -503,7 +510,9 @@ async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
         if scope.cancelled_caught:
             _log.error("%s: on_stop(%s) took longer than %g s and was cancelled", cell.path, reason, grace)
     except BaseException as error:
-        failure = _failure_in(error)
+        failure = failure_of(error)
+        if failure is None:
+            raise
         _log.error("%s: on_stop(%s) failed", cell.path, reason, exc_info=failure)
         _crash_if_fatal(cell, failure)
     finally:

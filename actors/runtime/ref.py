@@ -288,6 +288,7 @@ class Ref(Generic[A_co]):
             kernel.record(receipt.reason, delivery)
         return receipt
 
+    @enable_ki_protection
     async def send(
         self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[object] = ()
     ) -> Receipt:

@@ -57,6 +57,7 @@ def run(
 
     _check_main(main)
     wants_system = takes_system(main)
+    interrupted = False
 
     async def body() -> T:
         if not wants_system:
@@ -67,10 +68,10 @@ def run(
         return result[0]
 
     async def guarded() -> T:
+        nonlocal interrupted
         _systems.set(set())
         if threading.current_thread() is not threading.main_thread():
             return await body()
-        interrupted = False
         unnoticed = 0
         result: list[T] = []
         scope = trio.CancelScope()
@@ -101,7 +102,7 @@ def run(
         await listening.wait()
         with scope:
             result.append(await body())
-        if interrupted:
+        if interrupted and not result:
             raise KeyboardInterrupt
         return result[0]
 
@@ -109,9 +110,12 @@ def run(
     if gc_threshold is not None and 0 < thresholds[0] < gc_threshold:
         gc.set_threshold(gc_threshold, *thresholds[1:])
     try:
-        return trio.run(guarded, restrict_keyboard_interrupt_to_checkpoints=True, clock=clock)
+        returned = trio.run(guarded, restrict_keyboard_interrupt_to_checkpoints=True, clock=clock)
     finally:
         gc.set_threshold(*thresholds)
+    if interrupted:  # looked at here, for it may have come when `main` had just ended
+        raise KeyboardInterrupt
+    return returned
 
 
 def _check_main(main: object) -> None:

@@ -142,6 +142,7 @@ class Scheduler:
                 reschedule(task)
             self.quiet_waiters.clear()
 
+    @enable_ki_protection
     async def wait_quiet(self) -> None:
         """Returns at a moment when nothing is ready, running or suspended in a handler."""
         while not self.is_quiet():

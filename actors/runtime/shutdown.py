@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -16,13 +17,39 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("retinue.runtime")
 
-__all__ = ["HARD_STOP", "abandon", "shut_down", "shut_down_hard"]
+__all__ = ["HARD_STOP", "Patience", "abandon", "shut_down", "shut_down_hard"]
 
 HARD_STOP = 1.0
 """Seconds that cancelled handlers and hooks have to end at a second Ctrl-C, before their actors are given up."""
 
 
-async def shut_down(kernel: Kernel, grace: float) -> None:
+class Patience:
+    """How the end of a system takes Ctrl-C where the holder runs trio itself: there it reaches the holder's task, also while that waits for the end.
+
+    As under `rt.run` the first one leaves the order as it is, and is raised when the system has ended; a later one is raised at once.
+
+    Attributes:
+        interrupt: The last one that came.
+    """
+
+    def __init__(self, *, interrupted: bool) -> None:
+        self.interrupt: KeyboardInterrupt | None = None
+        self._interrupted = interrupted
+
+    async def wait(self, wait: Callable[[], Awaitable[object]]) -> None:
+        """Awaits `wait()`, once more where the first Ctrl-C ended it."""
+        while True:
+            try:
+                await wait()
+                return
+            except KeyboardInterrupt as interrupt:
+                self.interrupt = interrupt
+                if self._interrupted:
+                    raise
+                self._interrupted = True
+
+
+async def shut_down(kernel: Kernel, grace: float, patience: Patience) -> None:
     """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first.
 
     Asked for again, it waits for the same end, and cuts it short once its own grace is over.
@@ -35,14 +62,14 @@ async def shut_down(kernel: Kernel, grace: float) -> None:
     deadline = trio.current_time() + grace
     with trio.move_on_at(deadline):
         if again:
-            await watch.wait()
+            await patience.wait(watch.wait)
             return
-        await kernel.wait_quiet()
+        await patience.wait(kernel.wait_quiet)
     lifecycle.request_stop(kernel.user, StopReason.SYSTEM, None, max(0.0, deadline - trio.current_time()))
     for cell in kernel.cells():
         if cell.state == RUNNING and cell.turn is not None:
             lifecycle.hurry(cell, deadline)
-    await watch.wait()
+    await patience.wait(watch.wait)
 
 
 async def shut_down_hard(kernel: Kernel) -> None:
@@ -56,9 +83,11 @@ async def shut_down_hard(kernel: Kernel) -> None:
             kernel.cancel_turn(cell.turn, force=True)
     for scope in list(kernel.hook_scopes):
         scope.cancel()
-    with trio.move_on_after(HARD_STOP):
-        await kernel.watch(kernel.user).wait()
-    abandon(kernel)
+    try:
+        with trio.move_on_after(HARD_STOP):
+            await kernel.watch(kernel.user).wait()
+    finally:  # also at one more Ctrl-C
+        abandon(kernel)
 
 
 def abandon(kernel: Kernel) -> None:

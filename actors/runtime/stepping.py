@@ -74,8 +74,8 @@ def call(delivery: Delivery, function: Callable[..., Any], arguments: tuple[Any,
     return function(*arguments, **keywords)
 
 
+@enable_ki_protection  # outside: types.coroutine replaces the code object, which is what is marked
 @types.coroutine
-@enable_ki_protection
 def resume(
     run: Callable[..., Any], coroutine: Coroutine[Any, Any, Any], trap: Any, kernel: Kernel, delivery: Delivery | None
 ) -> Generator[Any, Any, Any]:
@@ -143,16 +143,21 @@ async def _cancelled_instead(suspension: Any, interrupt: BaseException) -> Error
     inner = task._cancel_status
     task._activate_cancel_status(suspension.scope._cancel_status)
     try:
-        await trio.lowlevel.checkpoint_if_cancelled()
-    except trio.Cancelled as cancelled:
-        return Error(cancelled)
+        while True:
+            try:
+                await trio.lowlevel.checkpoint_if_cancelled()
+            except trio.Cancelled as cancelled:
+                return Error(cancelled)
+            except KeyboardInterrupt as again:  # one more; the handler must not be left where it is
+                suspension.interrupt = again
+            else:
+                raise AssertionError("a scope that was just cancelled does not cancel")
     finally:
         task._activate_cancel_status(inner)
-    raise AssertionError("a scope that was just cancelled does not cancel")
 
 
-@types.coroutine
 @enable_ki_protection
+@types.coroutine
 def drive(
     run: Callable[..., Any], coroutine: Coroutine[Any, Any, Any], trap: Any, kernel: Kernel, delivery: Delivery | None
 ) -> Generator[Any, Any, Any]:

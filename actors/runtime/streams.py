@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import trio
+from trio.lowlevel import enable_ki_protection
 
 from retinue.actors.runtime.asks import ABANDONED, DONE, RUNNING, AskSlot
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
@@ -150,6 +151,7 @@ class StreamReader(Generic[E]):
         self._approvals = approvals
         self._slot: StreamSlot | None = None
 
+    @enable_ki_protection
     async def __aenter__(self) -> Self:
         from retinue.actors.runtime.asking import prepare
 
@@ -176,6 +178,7 @@ class StreamReader(Generic[E]):
         self._slot = slot
         return self
 
+    @enable_ki_protection
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         slot, self._slot = self._slot, None
         if slot is not None:
@@ -189,6 +192,7 @@ class StreamReader(Generic[E]):
     def __aiter__(self) -> Self:
         return self
 
+    @enable_ki_protection
     async def __anext__(self) -> E:
         slot = self._slot
         if slot is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import math
 from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 import sniffio
 import trio
+from trio.lowlevel import enable_ki_protection
 
 from retinue.actors.runtime import stepping
 from retinue.actors.runtime.asking import check_timeout
@@ -25,9 +27,10 @@ from retinue.actors.runtime.kernel import ASK_TIMEOUT, START_TIMEOUT, STOP_GRACE
 from retinue.actors.runtime.names import Names, cell_of, check_name
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.running import interrupts
-from retinue.actors.runtime.shutdown import abandon, shut_down, shut_down_hard
+from retinue.actors.runtime.shutdown import Patience, abandon, shut_down, shut_down_hard
 from retinue.actors.runtime.spending import SystemBudgets
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of
+from retinue.actors.runtime.supervision import is_a, leaves
 from retinue.actors.runtime.watch import Watch
 from retinue.actors.runtime.watchdog import Watchdog
 from retinue.capabilities.engine import DEFAULT_TIMEOUT
@@ -161,8 +164,10 @@ class ActorSystem:
     def __exit__(self, *_: object) -> None:
         """Never reached; `with` looks for it before it enters."""
 
+    @enable_ki_protection
     async def __aenter__(self) -> Self:
         _check_loop()
+        await trio.lowlevel.checkpoint_if_cancelled()  # now, while there is nothing to undo
         if self._entered:
             raise SystemClosed(f"the system {self.name!r} was entered before; a system runs once, make another")
         self._entered = True
@@ -176,7 +181,8 @@ class ActorSystem:
         self._body = trio.CancelScope()
         kernel.on_fatal = self._body.cancel
         trio.lowlevel.spawn_system_task(self._run, started, template, name=f"retinue system {self.name}", context=template.copy())
-        await started.wait()
+        while not started.is_set():
+            await trio.lowlevel.cancel_shielded_checkpoint()
         self._mark = current_variable.set(kernel.roots)
         kernel.portal.open(trio.lowlevel.current_trio_token())
         if self._watchdog is not None:
@@ -204,6 +210,7 @@ class ActorSystem:
             started.set()
             self._over.set()
 
+    @enable_ki_protection
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         assert self._body is not None and self._mark is not None
         kernel = self._kernel
@@ -213,6 +220,8 @@ class ActorSystem:
             try:
                 # A block that is cancelled from outside does not wait for its actors' mail; one that ends, fails or is interrupted does.
                 cancelled = isinstance(error, trio.Cancelled) and kernel.fatal is None and not self._interrupted
+                if error is not None and any(is_a(leaf, KeyboardInterrupt) for leaf in leaves(error)):
+                    self._interrupted = True
                 await self.stop(grace=0.0 if cancelled else None)
             finally:
                 interrupts().discard(self)
@@ -227,6 +236,7 @@ class ActorSystem:
         if hard and self._hard is not None:
             self._hard.cancel()
 
+    @enable_ki_protection
     async def stop(self, *, grace: float | None = None) -> None:
         """Stops the system; the end of its block does it too. Asked for again it waits for the same end.
 
@@ -240,12 +250,14 @@ class ActorSystem:
             return
         if acting(kernel) is not None:
             raise WrongThread("an actor cannot stop the system it runs in; stop itself (ctx.stop()), or tell whoever holds the system")
+        patience = Patience(interrupted=self._interrupted)
         with trio.CancelScope(shield=True):
-            with trio.CancelScope() as hard:
+            with trio.CancelScope() as hard, suppress(KeyboardInterrupt):
                 self._hard = hard
-                await shut_down(kernel, kernel.grace if grace is None else grace)
+                await shut_down(kernel, kernel.grace if grace is None else grace, patience)
             if kernel.user.state != DEAD:  # interrupted a second time
-                await shut_down_hard(kernel)
+                with suppress(KeyboardInterrupt):
+                    await shut_down_hard(kernel)
             kernel.portal.close()
             kernel.letters.flush()
             kernel.door.flush()
@@ -254,7 +266,9 @@ class ActorSystem:
                 self._watchdog.stop()
             if kernel.nursery is not None:
                 kernel.nursery.cancel_scope.cancel()
-            await self._over.wait()
+            await patience.wait(self._over.wait)
+        if patience.interrupt is not None:
+            raise patience.interrupt
 
     # -- actors --------------------------------------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import trio
 
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.current import Delivery, current_variable, make_delivery
-from retinue.actors.runtime.outcomes import without_cancelled
+from retinue.actors.runtime.stepping import call, odd_exit, resume
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
@@ -48,17 +48,17 @@ class OwnedTask:
         """Waits until the task has ended, however."""
         await self._finished.wait()
 
-    async def run(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+    async def run(self, turn: Delivery, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
         """The task itself; nothing but cancellation leaves it."""
         cell = self._cell
         failure: BaseException | None = None
         try:
             with self._scope:
                 try:
-                    await function(*arguments)
+                    await _run_in_turn(turn, function, arguments)
                 except BaseException as error:
-                    failure = without_cancelled(error)
-                    if failure is None or isinstance(error, GeneratorExit):
+                    failure = lifecycle.failure_of(error)
+                    if failure is None:
                         raise
         finally:
             self.done = True
@@ -67,6 +67,28 @@ class OwnedTask:
                 cell.extra.tasks.discard(self)
         if failure is not None:
             lifecycle.fail_task(cell, self.name, failure)
+
+
+async def _run_in_turn(turn: Delivery, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+    """Steps the function as a turn: so whoever looks at the stack (the authority's guard, the second Ctrl-C, the watchdog) finds whose code this is."""
+    kernel = turn.cell.kernel
+    coroutine = _awaiting(function, arguments)
+    kernel.steps += 1
+    try:
+        trap = call(turn, coroutine.send, (None,), {})
+    except StopIteration:
+        return
+    except GeneratorExit as exit_:
+        raise odd_exit(exit_) from exit_
+    await resume(_step, coroutine, trap, kernel, turn)
+
+
+async def _awaiting(function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+    await function(*arguments)
+
+
+def _step(function: Callable[[Any], Any], argument: Any) -> Any:
+    return function(argument)
 
 
 def start_owned(
@@ -78,5 +100,5 @@ def start_owned(
     turn: Delivery = make_delivery(cell, None, None, security, None)
     context = cell.kernel.context_of(cell).copy()
     context.run(current_variable.set, turn)
-    cell.kernel.start_task(context, task.run, function, arguments, name=f"{cell.path}: {name}")
+    cell.kernel.start_task(context, task.run, turn, function, arguments, name=f"{cell.path}: {name}")
     return task

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import trio
+from trio.lowlevel import enable_ki_protection
 
 from retinue.mailbox.messages import Message, message
 
@@ -69,6 +70,7 @@ class Watch:
         """What `wait` would return, or None while the actor lives."""
         return self._result
 
+    @enable_ki_protection
     async def wait(self) -> Terminated:
         """Waits, without a limit of its own, until the actor has ended."""
         from retinue.actors.runtime.cell import DEAD

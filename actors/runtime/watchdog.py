@@ -76,7 +76,7 @@ class Watchdog:
         turn = found.f_locals.get("delivery") if found is not None else None
         if turn is None or frame is None:
             return
-        label = "a hook" if turn.message is None else type(turn.message).__qualname__
+        label = "a hook or a task of its own" if turn.message is None else type(turn.message).__qualname__
         _log.warning(
             "%s has blocked the loop for more than %.2f s while handling %s; nothing else runs. Await instead, or make it a blocking actor "
             "(class …(Actor, blocking=True)). It is here:\n%s",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from core_interrupting import interrupted
 
 
@@ -278,6 +280,158 @@ def test_a_handler_that_waits_in_the_holders_own_task_is_cancelled_and_the_holde
     assert lines == ["working", "interrupted by Cancelled", "stopped system_closed", "the holder got it"], errors
 
 
+@pytest.mark.parametrize("place", ["a deadline", "an own task", "a resident loop", "on_start", "a constructor"])
+def test_a_ctrl_c_that_comes_while_a_task_of_the_system_runs_reaches_the_holder(place: str) -> None:
+    _, lines, errors = interrupted(
+        """
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        def interrupt():
+            signal.raise_signal(signal.SIGINT)
+            say("goes on")
+
+        class Worker(rt.Actor):
+            def __init__(self, place):
+                self.place = place
+                if place == "a constructor":
+                    interrupt()
+
+            async def on_start(self):
+                if self.place == "on_start":
+                    interrupt()
+
+            async def run(self):
+                if self.place == "a resident loop":
+                    await trio.sleep(0.05)
+                    interrupt()
+                await trio.sleep_forever()
+
+            async def own(self):
+                await trio.sleep(0.05)
+                interrupt()
+
+            @rt.handler
+            async def go(self, message: Go) -> str:
+                say("working")
+                if self.place == "an own task":
+                    self.ctx.start_soon(self.own)
+                await trio.sleep(3600)
+
+            async def on_stop(self, reason) -> None:
+                say("stopped", reason)
+
+        class Watcher(rt.Actor):
+            async def on_stop(self, reason) -> None:
+                say("the other", reason)
+
+        async def main():
+            try:
+                async with rt.ActorSystem() as system:
+                    await system.spawn(Watcher)
+                    ref = await system.spawn(Worker, PLACE)
+                    if PLACE == "a deadline":
+                        system._kernel.deadlines.add(trio.current_time() + 0.05, interrupt)
+                    await ref.ask(Go())
+            except KeyboardInterrupt:
+                say("the holder got it")
+
+        trio.run(main)
+        """.replace("PLACE", repr(place)),
+        [],
+    )
+    assert sorted(lines[:2]) == ["goes on", "working"], errors
+    assert lines[2:] == ["stopped system_closed", "the other system_closed", "the holder got it"], errors
+
+
+def test_under_a_callers_own_trio_run_the_first_ctrl_c_of_a_stop_leaves_it_in_order() -> None:
+    _, lines, errors = interrupted(
+        """
+        class Worker(rt.Actor):
+            async def on_stop(self, reason) -> None:
+                say("stopping")
+                await trio.sleep(0.2)
+                say("stopped", reason)
+
+        async def main():
+            try:
+                async with rt.ActorSystem() as system:
+                    ref = await system.spawn(Worker)
+            except KeyboardInterrupt:
+                say("the holder got it", ref.alive)
+
+        trio.run(main)
+        """,
+        ["stopping"],
+    )
+    assert lines == ["stopping", "stopped system_closed", "the holder got it False"], errors
+
+
+def test_under_a_callers_own_trio_run_the_second_ctrl_c_cuts_a_stop_off_and_the_system_is_over() -> None:
+    _, lines, errors = interrupted(
+        """
+        class Worker(rt.Actor):
+            async def on_stop(self, reason) -> None:
+                try:
+                    say("stopping")
+                    await trio.sleep(0.2)
+                    say("still stopping")
+                    await trio.sleep(3600)
+                finally:
+                    say("cut off")
+
+        class Other(rt.Actor):
+            @rt.handler
+            async def go(self, message: Go) -> str:
+                try:
+                    await trio.sleep(3600)
+                finally:
+                    say("cancelled")
+
+        async def ask(ref):
+            try:
+                await ref.ask(Go())
+            except rt.ActorStopped:
+                say("resolved")
+
+        async def main():
+            async with trio.open_nursery() as nursery:
+                try:
+                    async with rt.ActorSystem(grace=3600) as system:
+                        nursery.start_soon(ask, await system.spawn(Other))
+                        ref = await system.spawn(Worker)
+                        await trio.sleep(0.05)
+                        nursery.start_soon(ref.stop)
+                        await trio.sleep(3600)
+                except KeyboardInterrupt:
+                    say("the holder got it", ref.alive, system.statistics().actors)
+
+        trio.run(main)
+        """,
+        ["stopping", "still stopping"],
+    )
+    assert lines[:2] == ["stopping", "still stopping"], errors
+    assert sorted(lines[2:-1]) == ["cancelled", "cut off", "resolved"], errors
+    assert lines[-1].startswith("the holder got it False 0"), errors
+
+
+def test_a_ctrl_c_in_the_last_moment_of_run_is_not_lost() -> None:
+    code, lines, errors = interrupted(
+        """
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        async def main():
+            signal.raise_signal(signal.SIGINT)
+
+        try:
+            rt.run(main)
+        except KeyboardInterrupt:
+            say("KeyboardInterrupt")
+        """,
+        [],
+    )
+    assert (code, lines) == (0, ["KeyboardInterrupt"]), errors
+
+
 def test_a_keyboard_interrupt_that_a_handler_raises_itself_ends_the_system() -> None:
     _, lines, errors = interrupted(
         """
@@ -306,12 +460,12 @@ def test_a_keyboard_interrupt_that_a_handler_raises_itself_ends_the_system() -> 
     assert lines[-1] == "KeyboardInterrupt", errors
 
 
-def test_the_second_ctrl_c_ends_a_handler_that_blocks_the_loop() -> None:
+@pytest.mark.parametrize("where", ["@rt.handler\n    def go(self, message: Go) -> str:", "async def run(self):"])
+def test_the_second_ctrl_c_ends_what_blocks_the_loop(where: str) -> None:
     code, lines, errors = interrupted(
         """
         class Runaway(rt.Actor):
-            @rt.handler
-            def go(self, message: Go) -> str:
+            WHERE
                 say("working")
                 began, said = time.monotonic(), False
                 while True:
@@ -326,11 +480,13 @@ def test_the_second_ctrl_c_ends_a_handler_that_blocks_the_loop() -> None:
         async def main():
             async with rt.ActorSystem() as system:
                 await system.spawn(Orderly)
-                (await system.spawn(Runaway)).tell(Go())
+                ref = await system.spawn(Runaway)
+                if hasattr(Runaway, "go"):
+                    ref.tell(Go())
                 await trio.sleep_forever()
 
         rt.run(main)
-        """,
+        """.replace("WHERE", where.replace("\n", "\n        ")),
         ["working", "still working"],
     )
     assert lines == ["working", "still working", "stopped system_closed"], errors

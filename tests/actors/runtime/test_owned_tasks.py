@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import math
 from typing import Any
 
@@ -366,3 +367,36 @@ async def test_a_loop_that_floods_its_own_actor_does_not_keep_it_from_stopping()
         assert not ref.alive
     assert set(reasons(system)) <= {"stopped", "withdrawn"}
     assert conserved(system)
+
+
+async def test_a_task_and_a_loop_can_mint_no_more_than_a_handler_also_in_a_context_of_their_own() -> None:
+    found: dict[str, object] = {}
+
+    class Forger(rt.Actor):
+        def __init__(self, authority: rt.Authority) -> None:
+            self.authority = authority
+
+        def forge(self) -> object:
+            try:
+                return contextvars.Context().run(self.authority.mint, "eve", ["**"])
+            except rt.Denied as error:
+                return type(error)
+
+        async def run(self) -> None:
+            found["loop"] = self.forge()
+            await trio.lowlevel.checkpoint()
+            found["loop, later"] = self.forge()
+
+        async def work(self) -> None:
+            found["task"] = self.forge()
+            await trio.lowlevel.checkpoint()
+            found["task, later"] = self.forge()
+
+        @rt.handler
+        def start(self, message: Note) -> None:
+            self.ctx.start_soon(self.work)
+
+    async with make() as system:
+        (await system.spawn(Forger, system.authority)).tell(Note(1))
+        await trio.testing.wait_all_tasks_blocked()
+        assert found == dict.fromkeys(("loop", "loop, later", "task", "task, later"), rt.Denied)

@@ -65,6 +65,29 @@ async def test_the_actor_that_blocks_is_named_and_not_the_one_that_it_asked_befo
     assert all("/user/guilty" in record.getMessage() and "innocent" not in record.getMessage() for record in reports(caplog))
 
 
+async def test_a_task_of_an_actors_own_that_blocks_is_named_and_one_that_is_busy_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    class Resident(rt.Actor):
+        def __init__(self, blocks: bool) -> None:
+            self.blocks = blocks
+
+        async def run(self) -> None:
+            await trio.lowlevel.checkpoint()
+            if self.blocks:
+                time.sleep(BLOCK)
+            until = trio.current_time() + BLOCK
+            while trio.current_time() < until:
+                await trio.lowlevel.checkpoint()
+
+    async with rt.ActorSystem("blocked") as system:
+        await system.spawn(Resident, False, name="busy")
+        await trio.sleep(BLOCK)
+        assert not reports(caplog)
+        await system.spawn(Resident, True, name="sleeper")
+        await trio.sleep(BLOCK)
+    (record,) = reports(caplog)
+    assert "/user/sleeper" in record.getMessage() and "a task of its own" in record.getMessage()
+
+
 async def test_a_constructor_and_a_hook_that_block_are_named_too(caplog: pytest.LogCaptureFixture) -> None:
     class Slow(rt.Actor):
         def __init__(self) -> None:
