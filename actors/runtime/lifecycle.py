@@ -100,6 +100,7 @@ async def _hook(cell: Cell, turn: Delivery, function: Any, *arguments: Any) -> N
     if cell.spec.cls.blocking:
         await cell.extras().host.run(turn, context.run, _call_hook, turn, function, (cell.actor, *arguments))
         return
+    cell.kernel.steps += 1  # for the watchdog, which could take it for the constructor still: a frame may lie where that one's lay
     result = context.run(_call_hook, turn, function, (cell.actor, *arguments))
     if isinstance(result, Coroutine):
         cell.turn = turn
