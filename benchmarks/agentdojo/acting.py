@@ -128,7 +128,6 @@ class ActorRuntime(FunctionsRuntime):
         self._gate = gate
         self._planner: Any = None
         self._environment: Any = None
-        self._runs = 0
 
     def run_function(self, env: Any, function: str, kwargs: Any, raise_on_error: bool = False) -> tuple[Any, None]:  # noqa: ARG002 - AgentDojo's
         """One call, and before it those within its arguments. Raises the script's `Refused`, or what the tool raised."""

@@ -135,7 +135,9 @@ asked = st.one_of(
     st.builds(lambda given: Asked("allow", given), st.lists(patterns(), min_size=1, max_size=3)),
     st.builds(lambda given, condition: Asked("where", given, condition), some_patterns, conditions),
     st.builds(lambda given: Asked("deny", [given]), operations),
-    st.builds(lambda given, condition: Asked("ask", given, condition), st.lists(operations, min_size=1, max_size=2), st.none() | conditions),
+    st.builds(
+        lambda given, condition: Asked("ask", given, condition), st.lists(operations, min_size=1, max_size=2), st.none() | conditions
+    ),
     st.builds(lambda given, condition: Asked("ask", given, condition), some_patterns, st.none() | conditions),
     st.builds(lambda given, some: Asked("unlabelled", given, labels_given=some), st.lists(operations, min_size=1, max_size=2), some_labels),
     st.builds(lambda some: Asked("label", labels_given=some), st.lists(st.sampled_from(LABELS), max_size=2)),
