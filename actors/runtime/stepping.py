@@ -124,7 +124,7 @@ def close_left_open(scope: trio.CancelScope) -> bool:
     return True
 
 
-def not_awaited(delivery: Delivery, coroutine: Coroutine[Any, Any, Any]) -> DefinitionError:
+def not_awaited(delivery: Delivery, coroutine: Any) -> DefinitionError:
     """The failure of a handler that returned a coroutine: nobody would await it, and its asker would get it for an answer."""
     if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
         coroutine.close()  # else Python warns, much later, that nobody awaited it
