@@ -17,7 +17,7 @@ from trio.lowlevel import checkpoint, current_task, enable_ki_protection
 from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, RoomSlot, TakenSlot
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
-from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
+from retinue.actors.runtime.cycles import add_wait, check_cycle, check_restarting, drop_wait
 from retinue.actors.runtime.derivation import answered, sending
 from retinue.actors.runtime.due import deadline_of
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
@@ -87,7 +87,7 @@ async def post_and_wait(cell: Cell, kernel: Kernel, delivery: Delivery, slot: As
     label = type(delivery.message).__qualname__
     if asker is not None:
         check_cycle(asker, cell, current_task(), f"the ask of {cell.path} for {label}")
-        lifecycle.check_restarting(asker.cell, cell, delivery.message)
+        check_restarting(asker.cell, cell, delivery.message)
     receipt = kernel.take_in(cell, delivery)
     if receipt is not ACCEPTED:
         if receipt.reason not in ("mailbox_full", "dropped_newest"):
@@ -124,7 +124,7 @@ async def wait_for_room(delivery: Delivery, limit: float) -> Receipt:
     if in_turn:
         try:
             check_cycle(turn, cell, current_task(), f"the send of {type(delivery.message).__qualname__} to the full mailbox of {cell.path}")
-            lifecycle.check_restarting(turn.cell, cell, delivery.message)
+            check_restarting(turn.cell, cell, delivery.message)
         except BaseException:
             cell.kernel.sent -= 1  # what raises at the send site was never sent
             raise

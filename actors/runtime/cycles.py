@@ -7,19 +7,19 @@ still go on, there is no alarm.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trio.lowlevel import current_task
 
 from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.cell import RUNNING, Cell
 from retinue.actors.runtime.current import Delivery, current_variable
-from retinue.actors.runtime.errors import AskCycle
+from retinue.actors.runtime.errors import ActorStopped, AskCycle
 
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["add_wait", "check_cycle", "check_forward", "drop_wait"]
+__all__ = ["add_wait", "below", "check_cycle", "check_forward", "check_restarting", "drop_wait", "restarting_error"]
 
 
 def add_wait(turn: Delivery, awaited: Delivery) -> None:
@@ -67,6 +67,27 @@ def check_forward(turn: Delivery, target: Cell, what: str) -> None:
         check_cycle(asker, target, _task_of(turn) or current_task(), what)
     finally:
         add_wait(asker, turn)
+
+
+def check_restarting(asker: Cell, target: Cell, message: Any) -> None:
+    """Raises ActorStopped where the target waits for the asker to end, so that its new incarnation cannot answer before: a ring of another kind."""
+    if target.extra is not None and target.extra.restarting and below(asker, target):
+        raise restarting_error(asker, target, message)
+
+
+def restarting_error(asker: Cell, target: Cell, message: Any) -> ActorStopped:
+    """What an asker gets whose question would keep the target from being restarted."""
+    return ActorStopped(
+        f"{target.path} is being restarted, and waits for its child {asker.path} to end: it cannot answer {type(message).__qualname__} before that"
+    )
+
+
+def below(cell: Cell, ancestor: Cell) -> bool:
+    """Whether an actor is a child of the other one, or a child's child, and so on."""
+    above = cell.parent
+    while above is not None and above is not ancestor:
+        above = above.parent
+    return above is ancestor
 
 
 def _text(ring: list[Cell], what: str) -> str:

@@ -14,6 +14,7 @@ from retinue.actors.runtime.asks import DONE, AskSlot, stopped_error
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
 from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
+from retinue.actors.runtime.cycles import below, restarting_error
 from retinue.actors.runtime.derivation import answered, received
 from retinue.actors.runtime.errors import ActorStopped, StartTimeout
 from retinue.actors.runtime.receipts import STOPPED
@@ -25,7 +26,6 @@ from retinue.security.errors import DefinitionError
 __all__ = [
     "FAILED",
     "build",
-    "check_restarting",
     "fail",
     "fail_task",
     "failure_of",
@@ -308,8 +308,8 @@ async def restart(cell: Cell, delay: float) -> None:
         cell.kernel.refuse(notice, "stopped")
     if cell.children:
         for delivery in cell.mail():
-            if delivery.slot is not None and delivery.asker is not None and _below(delivery.asker.cell, cell):
-                delivery.slot.turn_away(_restarting_error(delivery.asker.cell, cell, delivery.message))
+            if delivery.slot is not None and delivery.asker is not None and below(delivery.asker.cell, cell):
+                delivery.slot.turn_away(restarting_error(delivery.asker.cell, cell, delivery.message))
     await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
     extra.restarting = False
     if cell.actor is not None:
@@ -333,25 +333,6 @@ def _disarm_revival(cell: Cell) -> None:
     if extra is not None and extra.revival is not None:
         cell.kernel.deadlines.cancel(extra.revival)
         extra.revival = None
-
-
-def check_restarting(asker: Cell, target: Cell, message: Any) -> None:
-    """Raises ActorStopped where the target waits for the asker to end, so that its new incarnation cannot answer before: a ring of another kind."""
-    if target.extra is not None and target.extra.restarting and _below(asker, target):
-        raise _restarting_error(asker, target, message)
-
-
-def _restarting_error(asker: Cell, target: Cell, message: Any) -> ActorStopped:
-    return ActorStopped(
-        f"{target.path} is being restarted, and waits for its child {asker.path} to end: it cannot answer {type(message).__qualname__} before that"
-    )
-
-
-def _below(cell: Cell, ancestor: Cell) -> bool:
-    above = cell.parent
-    while above is not None and above is not ancestor:
-        above = above.parent
-    return above is ancestor
 
 
 async def revive(cell: Cell) -> None:
