@@ -8,6 +8,7 @@ __all__ = ["GATE"]
 
 _GATE = ("tests/capabilities/test_gate.py",)
 _POLICIES = ("tests/capabilities/test_policies.py",)
+_LATE = ("tests/capabilities/test_late_policies.py",)
 _BUDGETS = ("tests/capabilities/test_budgets.py",)
 _TURNS = ("tests/actors/runtime/test_authority_in_turns.py",)
 _DEPTH = ("tests/actors/runtime/test_own_authority.py",)
@@ -44,7 +45,7 @@ GATE = (
         "capabilities/engine.py",
         "if scope.cancel_called or trio.current_time() - began >= self._timeout:",
         "if answer is None:",
-        _POLICIES,
+        _LATE,
     ),
     Mutant(
         "a question is as good as consent",
@@ -77,8 +78,8 @@ GATE = (
     Mutant(
         "what no rule of a policy file fits is allowed",
         "capabilities/policy_file.py",
-        'return Verdict.refuse(f"no rule of {self._path.name!r} fits")',
-        "return Verdict.allow()",
+        "        if not misfits:\n            return Verdict.refuse(",
+        "        if misfits:\n            return Verdict.allow()\n        if not misfits:\n            return Verdict.refuse(",
         ("tests/capabilities/test_policy_file.py",),
     ),
     # -- the gate
