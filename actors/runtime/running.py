@@ -53,19 +53,12 @@ def run(
             2,000: with mail waiting, each message then pays up to a microsecond for it). None leaves it as it is; a higher one stays.
         clock: For tests.
     """
-    from retinue.actors.runtime.system import ActorSystem
-
     _check_main(main)
     wants_system = takes_system(main)
     interrupted = False
 
     async def body() -> T:
-        if not wants_system:
-            return await main(*arguments)
-        result: list[T] = []
-        async with ActorSystem(grace=grace) as system:
-            result.append(await main(system, *arguments))
-        return result[0]
+        return await (_with_system(main, arguments, grace) if wants_system else main(*arguments))
 
     async def guarded() -> T:
         nonlocal interrupted
@@ -116,6 +109,15 @@ def run(
     if interrupted:  # looked at here, for it may have come when `main` had just ended
         raise KeyboardInterrupt
     return returned
+
+
+async def _with_system(main: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], grace: float) -> T:
+    from retinue.actors.runtime.system import ActorSystem
+
+    result: list[T] = []
+    async with ActorSystem(grace=grace) as system:
+        result.append(await main(system, *arguments))
+    return result[0]
 
 
 def _check_main(main: object) -> None:
