@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from retinue.capabilities.snapshots import CannotCopy, arguments_of, own_copy
 from retinue.security.context import SecurityContext
@@ -22,7 +22,15 @@ from retinue.security.explaining import of_context
 if TYPE_CHECKING:
     from retinue.capabilities.registry import Capability
 
-__all__ = ["Case", "Undecidable", "is_for_the_process", "reason_of", "sentence"]
+__all__ = ["Addressed", "Case", "Undecidable", "is_for_the_process", "reason_of", "sentence"]
+
+
+class Addressed(Protocol):
+    """Something that has a path. Most calls pass, and nobody asks where they went: so the path is made only for a text or a record."""
+
+    @property
+    def path(self) -> str:
+        """The path, for texts and records."""
 
 
 class Undecidable(Exception):
@@ -37,8 +45,8 @@ class Case:
         grant: The receiver's grant, or None.
         operation: What the handler requires, or None.
         message: The message; from `own` on, the gate's own copy.
-        path: The path of the actor that is addressed.
-        label: The name of the message's type.
+        where: The actor that is addressed, or its path.
+        message_type: The message's type, or its name.
         risk: The rating, or None.
         approval: Whether the handler needs a person's consent.
         arguments: The message's fields by name, from `own` on.
@@ -53,13 +61,13 @@ class Case:
         "asks",
         "capability",
         "grant",
-        "label",
         "message",
+        "message_type",
         "operation",
-        "path",
         "risk",
         "security",
         "subject",
+        "where",
     )
 
     def __init__(
@@ -68,7 +76,7 @@ class Case:
         grant: SecurityContext | None,
         operation: str | None,
         message: Any,
-        path: str,
+        where: str | Addressed,
         message_type: type[object] | str,
         risk: str | None,
         approval: bool,
@@ -77,14 +85,26 @@ class Case:
         self.grant = grant
         self.operation = operation
         self.message = message
-        self.path = path
-        self.label = message_type if isinstance(message_type, str) else message_type.__qualname__
+        self.where = where
+        self.message_type = message_type
         self.risk = risk
         self.approval = approval
         self.arguments: dict[str, Any] | None = None
         self.asks: list[str] = []
         self.subject: str | None = None
         self.capability: Capability | None = None
+
+    @property
+    def path(self) -> str:
+        """The path of the actor that is addressed."""
+        where = self.where
+        return where if isinstance(where, str) else where.path
+
+    @property
+    def label(self) -> str:
+        """The name of the message's type."""
+        kind = self.message_type
+        return kind if isinstance(kind, str) else kind.__qualname__
 
     def own(self) -> dict[str, Any]:
         """The arguments of a copy that nobody else holds; the copy is made at the first call, and is the message from then on.

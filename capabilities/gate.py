@@ -16,7 +16,7 @@ from weakref import ref
 import attrs
 
 from retinue.capabilities.budgets import Ledger
-from retinue.capabilities.cases import Case, Undecidable, reason_of
+from retinue.capabilities.cases import Addressed, Case, Undecidable, reason_of
 from retinue.capabilities.engine import DEFAULT_TIMEOUT, PolicyEngine
 from retinue.capabilities.policy import CheckedPolicy
 from retinue.capabilities.policy_file import PolicyFile
@@ -184,7 +184,7 @@ class Gate:
         requires: str | None,
         message: Any,
         *,
-        path: str,
+        path: str | Addressed,
         message_type: type[object] | str,
         risk: str | None = None,
         approval: bool = False,
@@ -198,7 +198,7 @@ class Gate:
             requires: The operation that the handler requires. None: an open handler, which only a context that was forged or revoked, or has expired, is
                 kept from.
             message: The message; its fields are the operation's arguments.
-            path: The path of the actor that is addressed, for texts and records.
+            path: The path of the actor that is addressed, for texts and records; or what has that path, so that it is made only where it is needed.
             message_type: The message's class or its name, for the same.
             risk: The handler's own rating, "L0" to "L3", or None.
             approval: Whether the handler needs a person's consent for each message.
@@ -213,10 +213,12 @@ class Gate:
             AuditUnavailable: The record that must come first cannot be written.
             ApprovalRequired: A person must consent first.
         """
+        genuine = False
         try:
             self._authority.check(security)
             if grant is not None and grant is not security:
                 self._authority.check(grant)
+            genuine = True
             if self._is_static(security.permissions, requires, risk, approval):
                 self.allowed += 1
                 return Admission(message, True)
@@ -224,6 +226,10 @@ class Gate:
             pass  # it is decided, refused and recorded below, step by step
         case = Case(security, grant, requires, message, path, message_type, risk, approval)
         try:
+            if genuine:
+                case.subject = security.subject
+            else:
+                self._check(case)
             policies = self._begin(case)
             self._engine.run(case, policies)
             return self._finish(case, policies)
@@ -237,7 +243,7 @@ class Gate:
         requires: str | None,
         message: Any,
         *,
-        path: str,
+        path: str | Addressed,
         message_type: type[object] | str,
         risk: str | None = None,
         approval: bool = False,
@@ -249,9 +255,11 @@ class Gate:
         """
         case = Case(security, grant, requires, message, path, message_type, risk, approval)
         try:
+            self._check(case)
             policies = self._begin(case)
             await self._engine.run_async(case, policies)
             if policies:  # that took its time, in which something may have been revoked, declared or withdrawn
+                self._check(case)
                 self._begin(case)
             return self._finish(case, policies)
         except Exception as error:
@@ -346,8 +354,7 @@ class Gate:
             self._authority.check(case.grant)
 
     def _begin(self, case: Case) -> tuple[CheckedPolicy, ...]:
-        """Genuineness and revocation, what is owed, the registry; then which policies are asked."""
-        self._check(case)
+        """What is owed, and the registry; then which policies are asked. Genuineness and revocation come before."""
         while self._owed:
             assert self._audit is not None
             self._audit.record(**self._owed[0])
@@ -379,7 +386,8 @@ class Gate:
             case.asks.append("its capability says approval=True")
         record = self._charge_and_record(case, counted=case.operation is not None and permissions.limits.calls != UNLIMITED)
         self.allowed += 1
-        static = not policies and self._is_static(permissions, case.operation, case.risk, case.approval)
+        # What looked at arguments has to look at the next ones too.
+        static = not policies and case.arguments is None and self._is_static(permissions, case.operation, case.risk, case.approval)
         return Admission(case.message, static, record)
 
     def _pass_layers(self, case: Case, permissions: PermissionSet) -> None:
@@ -402,6 +410,8 @@ class Gate:
             )
 
     def _pass_limits(self, case: Case, limits: Limits) -> None:
+        if limits is NO_LIMITS:
+            return
         if not _risk_fits(limits, case.operation, case.risk):
             origin = added_by(case.security, lambda one: one.permissions.limits.risk <= limits.risk)
             rated = "not rated, so it counts as L3" if case.risk is None else f"rated {case.risk}"

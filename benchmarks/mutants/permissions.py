@@ -29,8 +29,8 @@ PERMISSIONS = (
     Mutant(
         "a rule's constraints are not looked at",
         "security/rules.py",
-        "return all(constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
-        "return True",
+        "            if constraint.holds(arguments.get(name, MISSING), sources) is not True:\n                return False\n        return True",
+        "            assert name, constraint\n        return True",
         _DECISIONS,
     ),
     Mutant(
@@ -258,8 +258,8 @@ PERMISSIONS = (
     Mutant(
         "a missing argument satisfies any constraint",
         "security/rules.py",
-        "return all(constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
-        "return all(name not in arguments or constraint.holds(arguments.get(name, MISSING), sources) is True for name, constraint in self.constraints)",
+        "            if constraint.holds(arguments.get(name, MISSING), sources) is not True:\n                return False",
+        "            if name in arguments and constraint.holds(arguments[name], sources) is not True:\n                return False",
         _DECISIONS,
     ),
     Mutant(
