@@ -31,6 +31,7 @@ class Addressed(Protocol):
     @property
     def path(self) -> str:
         """The path, for texts and records."""
+        ...
 
 
 class Undecidable(Exception):
