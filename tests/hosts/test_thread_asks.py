@@ -379,7 +379,8 @@ async def test_a_stop_wakes_the_thread_that_waits_for_an_answer() -> None:
     async with rt.ActorSystem("asks") as system:
         asker, other = await system.spawn(Asker), await system.spawn(Async)
         asker.tell(Note(try_it))
-        await until(lambda: system.statistics().sent == 2)
+        # Sent is not begun: the other actor must be waiting in its handler, else the stop withdraws the request instead.
+        await until(lambda: other._cell.turn is not None and other._cell.turn.suspension is not None)
         await asker.stop(grace=0)
         counts = system.statistics()
         assert other._cell.actor.cancelled == 1
