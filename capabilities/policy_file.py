@@ -184,8 +184,8 @@ def policy_from_file(path: str | Path, *, name: str | None = None) -> PolicyFile
     """A policy of a TOML file, to be given to `ActorSystem(policies=[…])`. A file that cannot be used gives one that refuses everything.
 
     The file has `version = 1` and one `[[rule]]` or more. A rule has `operations` (patterns) and `verdict` ("allow", "ask" or "refuse"), and may have `reason`,
-    `subjects`, `tenants`, `paths` (of actors; lists of exact names), `max_risk` (fits operations that are rated, and not above it), and `arguments`: constraints
-    by the names of arguments, each written as one of
+    `subjects`, `tenants`, `paths` (of actors; lists of exact names), and where it allows, `max_risk` (fits operations that are rated, and not above it), and
+    `arguments`: constraints by the names of arguments, each written as one of
 
         { one_of = ["ACME", "Bob"] }  { at_most = 100 }  { at_least = 1 }  { between = [1, 100] }  { max_length = 80 }
         { within = ["reports/"] }  { host = ["example.com"] }  { absent = true }  { each = { … } }  { any_of = [{ … }, { … }] }
@@ -250,6 +250,12 @@ def _rule(data: dict[str, Any], where: str) -> _Rule:
     arguments = data.get("arguments", {})
     if type(arguments) is not dict:
         raise _Malformed(f"the arguments of {where} are no table")
+    if verdict != "allow" and (arguments or risk is not None):
+        # An odd value fits no constraint, so the call would go on to the next rule, which may allow it.
+        raise _Malformed(
+            f"{where} has {'arguments' if arguments else 'max_risk'} and the verdict {verdict!r}: what does not fit would go on to the next rule. "
+            "Write the rule that allows first, with what it allows, and this one after it without"
+        )
     lists = {key: _names(data[key], f"the {key} of {where}") if key in data else None for key in ("subjects", "tenants", "paths")}
     return _Rule(
         patterns=patterns,

@@ -187,6 +187,10 @@ RULE = 'version = 1\n[[rule]]\noperations = ["**"]\nverdict = "allow"\n'
         (RULE + "arguments = { a = { absent = false } }", "absent = true"),
         (RULE + "arguments = { a = " + "{ each = " * 12 + "{ at_most = 1 }" + " }" * 12 + " }", "no constraint"),
         (RULE + "arguments = { a = { any_of = [] } }", "'a'"),
+        # An odd value would fit no constraint of such a rule, and the call would go on to one that may allow it.
+        (RULE.replace("allow", "refuse") + "arguments = { path = { within = ['secret/'] } }", "would go on to the next rule"),
+        (RULE.replace("allow", "ask") + "arguments = { amount = { at_least = 100 } }", "would go on to the next rule"),
+        (RULE.replace("allow", "refuse") + "max_risk = 'L3'", "would go on to the next rule"),
         ("version = 1\n[[rule]", "it is no TOML"),
         ("version = 1\nversion = 1", "it is no TOML"),
         ("[" * 100_000, "no TOML"),
