@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from retinue.capabilities.snapshots import CannotCopy, arguments_of, own_copy
+from retinue.capabilities.snapshots import CannotCopy, own_copy_and_arguments
 from retinue.security.context import SecurityContext
 from retinue.security.errors import (
     ApprovalRequired,
@@ -115,8 +115,7 @@ class Case:
         """
         if self.arguments is None:
             try:
-                self.message = own_copy(self.message)
-                self.arguments = arguments_of(self.message)
+                self.message, self.arguments = own_copy_and_arguments(self.message)
             except BaseException as error:  # a value's own methods are anybody's code, and may raise anything
                 if is_for_the_process(error):
                     raise

@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 from retinue.capabilities.cases import Case, is_for_the_process, sentence
 from retinue.capabilities.policy import CheckedPolicy, PolicyCall, Verdict, checked
-from retinue.capabilities.snapshots import arguments_of, own_copy
+from retinue.capabilities.snapshots import own_copy_and_arguments
 from retinue.security.errors import DefinitionError
 from retinue.security.operations import check_operation
 
@@ -133,11 +133,11 @@ def _call(case: Case) -> PolicyCall:
     """What the next policy sees: a copy for it alone, so that it can neither change what the others see nor keep hold of what is handled."""
     case.own()
     assert case.operation is not None
-    shown = own_copy(case.message)
+    shown, arguments = own_copy_and_arguments(case.message)
     return PolicyCall(
         operation=case.operation,
         message=shown,
-        arguments=MappingProxyType(arguments_of(shown)),
+        arguments=MappingProxyType(arguments),
         security=case.security,
         path=case.path,
         message_type=case.label,

@@ -232,6 +232,7 @@ class Gate:
                 self._check(case)
             policies = self._begin(case)
             self._engine.run(case, policies)
+            self._look_again(case, policies)
             return self._finish(case, policies)
         except Exception as error:
             self._refuse(case, error)
@@ -258,9 +259,7 @@ class Gate:
             self._check(case)
             policies = self._begin(case)
             await self._engine.run_async(case, policies)
-            if policies:  # that took its time, in which something may have been revoked, declared or withdrawn
-                self._check(case)
-                self._begin(case)
+            self._look_again(case, policies)
             return self._finish(case, policies)
         except Exception as error:
             self._refuse(case, error)
@@ -374,6 +373,12 @@ class Gate:
                 )
             case.risk = case.capability.risk
         return self._engine.concerned(operation)
+
+    def _look_again(self, case: Case, policies: tuple[CheckedPolicy, ...]) -> None:
+        """Policies take their time, in which something may have been revoked, declared or withdrawn: by another thread, if not by a task."""
+        if policies:
+            self._check(case)
+            self._begin(case)
 
     def _finish(self, case: Case, policies: tuple[CheckedPolicy, ...]) -> Admission:
         """Everything after the policies, in one step that nothing interrupts."""

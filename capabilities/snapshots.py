@@ -22,7 +22,7 @@ import attrs
 
 from retinue.security.errors import DefinitionError
 
-__all__ = ["CannotCopy", "arguments_of", "own_copy"]
+__all__ = ["CannotCopy", "arguments_of", "own_copy", "own_copy_and_arguments"]
 
 MAX_DEPTH: Final = 64
 """Containers within containers; a message that nests deeper is refused where anything looks at its arguments."""
@@ -68,6 +68,19 @@ def own_copy(message: Any) -> Any:
     if getattr(type(message), "__attrs_attrs__", None) is None:
         raise DefinitionError(f"an object of type {type(message).__name__} is no message and cannot be copied as one")
     return _record(message, {}, 0)
+
+
+def own_copy_and_arguments(message: Any) -> tuple[Any, dict[str, Any]]:
+    """Both of the above, the arguments those of the copy; raises as they do. The usual message, frozen and of plain values, is read once."""
+    kind: Any = type(message)
+    if getattr(kind, "__attrs_attrs__", None) is not None:
+        known, names, frozen, odd = _plan_of(kind)
+        if known is kind and frozen and not odd:
+            arguments = {name: getattr(message, name) for name in names}
+            if all(id(type(value)) in _ATOMS for value in arguments.values()):
+                return message, arguments
+    own = own_copy(message)
+    return own, arguments_of(own)
 
 
 _Made: TypeAlias = dict[int, tuple[Any, Any]]

@@ -156,13 +156,27 @@ GATE = (
         "return value",
         ("tests/capabilities/test_snapshots.py",),
     ),
+    Mutant(
+        "what policies took their time for is not looked at again",
+        "capabilities/gate.py",
+        "        if policies:\n            self._check(case)\n            self._begin(case)\n",
+        "",
+        ("tests/capabilities/test_policies.py", "tests/capabilities/test_policies_async.py"),
+    ),
+    Mutant(
+        "a rule of a file may refuse by arguments",
+        "capabilities/policy_file.py",
+        '    if verdict != "allow" and (arguments or risk is not None):',
+        "    if False:",
+        ("tests/capabilities/test_policy_file.py",),
+    ),
     # -- budgets
     Mutant("only the leaf is charged", "security/accounts.py", "            waiting.extend(account.parents)", "            pass", _BUDGETS),
     Mutant(
         "what is reserved can be reserved again",
         "capabilities/budgets.py",
-        "                account.reserved = _plus(account.reserved, amounts)\n",
-        "                account.reserved = account.reserved\n",
+        "            account.reserved = _plus(account.reserved, amounts)\n",
+        "            account.reserved = account.reserved\n",
         _BUDGETS,
     ),
     Mutant(

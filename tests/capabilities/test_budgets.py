@@ -486,3 +486,20 @@ def test_the_machine_grants_and_refuses_often_enough():
     case.runTest()
     assert granted > 30
     assert refused > 10
+
+
+def test_a_step_within_a_step_is_refused_and_hangs_nobody() -> None:
+    """As where a collection in the middle of a step runs a finaliser that settles something."""
+    caught: list[BaseException] = []
+
+    def clock() -> int:
+        try:
+            ledger.sweep()
+        except ConstraintError as error:
+            caught.append(error)
+        return 1
+
+    ledger = Ledger(clock)
+    ledger.reserve((), calls=1, deadline_ms=2)
+    assert "in the middle of a step" in str(caught[0])
+    ledger.release(ledger.reserve((), calls=1, deadline_ms=2))  # the next step is one like any other

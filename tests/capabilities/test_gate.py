@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given, settings
 
 import retinue as rt
+from gate_cases import Batch, Pay, admit
 from permission_strategies import operations, permissions, permits_by_definition
 from retinue.capabilities import Gate, GateStatistics
 from retinue.capabilities.budgets import Ledger
@@ -14,33 +15,6 @@ from retinue.security.errors import ApprovalRequired, AuditUnavailable, BudgetEx
 from retinue.security.restrictions import deny, expires, label, limit, max_risk, needs_approval, unlabelled, where
 
 AUTHORITY = Authority()
-
-
-@rt.message
-class Pay(rt.Message):
-    to: str = "ACME"
-    amount: int = 40
-
-
-@rt.message
-class Batch(rt.Message):
-    to: list[str]
-
-
-@pytest.fixture
-def authority():
-    return Authority()
-
-
-@pytest.fixture
-def gate(authority):
-    return Gate(authority)
-
-
-def admit(gate: Gate, context, operation="payments.send", message=None, grant=None, **more):
-    return gate.admit(
-        context, grant, operation, Pay() if message is None else message, path="/user/bank", message_type=type(message or Pay()), **more
-    )
 
 
 def refuse(gate: Gate, context, operation="payments.send", message=None, kind=Denied, **more):

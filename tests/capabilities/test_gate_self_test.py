@@ -7,41 +7,13 @@ import attrs
 import pytest
 import trio
 
-import retinue as rt
+from gate_cases import Batch, Pay, admit
 from retinue.capabilities import Gate, GateStatistics
 from retinue.capabilities.budgets import Ledger
 from retinue.capabilities.self_test import prove_that_it_refuses
 from retinue.security import Authority, AuthorityError, Denied, PermissionSet
 from retinue.security.context_registry import ContextRegistry
 from retinue.security.decisions import ALLOWED, Decision
-
-
-@rt.message
-class Pay(rt.Message):
-    to: str = "ACME"
-    amount: int = 40
-
-
-@rt.message
-class Batch(rt.Message):
-    to: list[str]
-
-
-@pytest.fixture
-def authority():
-    return Authority()
-
-
-@pytest.fixture
-def gate(authority):
-    return Gate(authority)
-
-
-def admit(gate: Gate, context, operation="payments.send", message=None, grant=None, **more):
-    return gate.admit(
-        context, grant, operation, Pay() if message is None else message, path="/user/bank", message_type=type(message or Pay()), **more
-    )
-
 
 # -- the self-test -----------------------------------------------------------------------------------------------------------------------------------------
 

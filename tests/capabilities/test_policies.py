@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 import warnings
 
 import attrs
@@ -16,7 +17,7 @@ from retinue.capabilities.engine import PolicyEngine
 from retinue.capabilities.policy import Policy, PolicyCall, Verdict, checked, policy
 from retinue.security import Authority, Denied
 from retinue.security.constraints import at_most
-from retinue.security.errors import ApprovalRequired, AuthorityError, DefinitionError
+from retinue.security.errors import ApprovalRequired, AuthorityError, DefinitionError, Revoked
 from retinue.security.restrictions import where
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------------------------------------------
@@ -290,6 +291,32 @@ def test_what_a_policy_keeps_or_changes_is_not_what_is_handled():
     admission = admit(gate_of(keeper), Pay(40, ["sent"]))
     kept[-1].notes.append("later")
     assert admission.message == Pay(40, ["sent"])
+
+
+def test_what_another_thread_revokes_while_a_policy_thinks_is_refused():
+    authority = Authority()
+    context = authority.mint("ada", ["**"])
+
+    @policy
+    def thinking(call):
+        thread = threading.Thread(target=authority.revoke, args=(context,))
+        thread.start()
+        thread.join(10)
+        return Verdict.allow()
+
+    with pytest.raises(Revoked):
+        admit(gate_of(thinking, authority=authority), context=context)
+
+
+def test_what_is_withdrawn_while_a_policy_thinks_is_unknown():
+    registry = rt.CapabilityRegistry([rt.Capability("payments.send", risk="L0")])
+
+    @policy
+    def thinking(call):
+        registry.withdraw("payments.send")
+        return Verdict.allow()
+
+    assert refused(gate_of(thinking, capabilities=registry)).reason == "unknown_operation"
 
 
 # -- which calls it is asked about -------------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retinue as rt
-from retinue.capabilities.snapshots import MAX_DEPTH, CannotCopy, arguments_of, own_copy
+from retinue.capabilities.snapshots import MAX_DEPTH, CannotCopy, arguments_of, own_copy, own_copy_and_arguments
 from retinue.security import DefinitionError
 
 
@@ -110,6 +110,24 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed(value):
     assert type(copied) is Carry
     assert mutables(copied).keys().isdisjoint(mutables(message))
     assert (copied is message) is (not mutables(message))
+
+
+@given(values)
+def test_the_copy_with_its_arguments_is_the_copy_and_its_arguments(value):
+    message = Carry(value)
+    copied, arguments = own_copy_and_arguments(message)
+    assert copied == own_copy(message)
+    assert (copied is message) is (own_copy(message) is message)
+    assert arguments == arguments_of(copied)
+    assert all(arguments[name] is getattr(copied, name) for name in arguments)
+
+
+def test_what_cannot_be_copied_is_not_read_either():
+    for odd in (object(), 3, Carry):
+        with pytest.raises(DefinitionError):
+            own_copy_and_arguments(odd)
+    with pytest.raises(CannotCopy):
+        own_copy_and_arguments(Carry(threading.Lock()))
 
 
 @given(values)
