@@ -13,7 +13,7 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, NoReturn, final
+from typing import Final, Literal, NoReturn, ParamSpec, TypeVar, final
 
 import attrs
 
@@ -23,6 +23,9 @@ from retinue.security.errors import BudgetExceeded, ConstraintError, Expired
 from retinue.security.limits import NEVER, UNLIMITED, check_count
 
 __all__ = ["Balance", "Ledger", "Reservation"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _RESOURCES: Final = (("calls", "calls"), ("tokens", "tokens"), ("cost", "cost_micro_usd"))
 _UNITS: Final = {"calls": "calls", "tokens": "tokens", "cost": "millionths of a US dollar"}
@@ -87,11 +90,13 @@ class Ledger:
         now_ms: The clock.
     """
 
-    __slots__ = ("_ended", "_expiring", "_lock", "_numbers", "now_ms")
+    __slots__ = ("_ended", "_expiring", "_lock", "_numbers", "_stepping", "now_ms")
 
     def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
         self.now_ms: Final = Clock().now_ms if now_ms is None else now_ms
-        self._lock = threading.Lock()
+        # Re-entrant only so that a step within a step can be refused: a collection may run anybody's finaliser, and that may settle something.
+        self._lock = threading.RLock()
+        self._stepping = False
         self._expiring: list[tuple[int, int, Reservation]] = []
         self._ended = 0  # how many of those were settled or released, and need not be waited for
         self._numbers = itertools.count()
@@ -116,18 +121,7 @@ class Ledger:
         amounts = _checked_amounts(calls, tokens, cost_micro_usd)
         union = _checked_accounts(accounts)
         deadline = min([check_count(deadline_ms, "deadline_ms"), *[account.deadline_ms for account in union]])
-        with self._lock:
-            if deadline != NEVER or self._expiring:
-                now = self._sweep()
-                if deadline <= now:
-                    raise Expired("the budget has expired, and nothing was reserved. Ask whoever gave it for another context.")
-            _check_fits(union, amounts)
-            for account in union:
-                account.reserved = _plus(account.reserved, amounts)
-            made = Reservation(self, union, amounts, deadline)
-            if deadline != NEVER:
-                heapq.heappush(self._expiring, (deadline, next(self._numbers), made))
-        return made
+        return self._step(self._reserve, union, amounts, deadline)
 
     def settle(
         self, reservation: Reservation, *, calls: int | None = None, tokens: int | None = None, cost_micro_usd: int | None = None
@@ -145,15 +139,13 @@ class Ledger:
         Raises:
             ConstraintError: An amount is no `int` of 0 to 2**63 - 1; the reservation is none of this ledger's, or was settled or released before.
         """
-        if type(reservation) is not Reservation:
-            raise _no_reservation()
-        reserved = reservation.amounts
+        reserved = self._own(reservation).amounts
         actual = _checked_amounts(
             reserved.calls if calls is None else calls,
             reserved.tokens if tokens is None else tokens,
             reserved.cost_micro_usd if cost_micro_usd is None else cost_micro_usd,
         )
-        return self._end(reservation, actual, "settled")
+        return self._step(self._end, reservation, actual, "settled")
 
     def release(self, reservation: Reservation) -> None:
         """Give a reservation back: nothing was spent.
@@ -161,7 +153,7 @@ class Ledger:
         Raises:
             ConstraintError: It is none of this ledger's, or was settled or released before.
         """
-        self._end(reservation, NOTHING_SPENT, "released")
+        self._step(self._end, self._own(reservation), NOTHING_SPENT, "released")
 
     def charge(self, accounts: Iterable[Account], *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0) -> None:
         """Spend at once: reserve and settle in one step.
@@ -171,14 +163,7 @@ class Ledger:
         """
         amounts = _checked_amounts(calls, tokens, cost_micro_usd)
         union = _checked_accounts(accounts)
-        with self._lock:
-            if self._expiring or min([NEVER, *[account.deadline_ms for account in union]]) != NEVER:
-                now = self._sweep()
-                if any(account.deadline_ms <= now for account in union):
-                    raise Expired("the budget has expired, and nothing was spent. Ask whoever gave it for another context.")
-            _check_fits(union, amounts)
-            for account in union:
-                account.spent = _plus(account.spent, amounts)
+        self._step(self._charge, union, amounts)
 
     def balance(self, account: Account) -> Balance:
         """How an account stands.
@@ -186,23 +171,60 @@ class Ledger:
         Raises:
             ConstraintError: It is no account.
         """
-        (*above,) = _checked_accounts((account,))
-        with self._lock:
-            if self._expiring:
-                self._sweep()
-            lefts = [_left(one) for one in above]
-            remaining = Amounts(
-                min(left.calls for left in lefts), min(left.tokens for left in lefts), min(left.cost_micro_usd for left in lefts)
-            )
-            return Balance(account.id, account.caps, account.spent, account.reserved, remaining, account.deadline_ms)
+        return self._step(self._balance, account, _checked_accounts((account,)))
 
     def sweep(self) -> None:
         """Count as spent what has expired unsettled. Every other call does so too, where anything can expire."""
+        self._step(self._sweep)
+
+    def _own(self, reservation: object) -> Reservation:
+        if type(reservation) is not Reservation or reservation._ledger is not self:
+            raise ConstraintError("this is no reservation of this ledger. Settle what reserve() gave, with the ledger that gave it.")
+        return reservation
+
+    def _step(self, function: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
+        """One step, which no other thread and no finaliser comes between."""
         with self._lock:
-            if self._expiring:
-                self._sweep()
+            if self._stepping:
+                raise ConstraintError(
+                    "the ledger is in the middle of a step, and a finaliser (`__del__`) wants another. Settle where the work ends, not there."
+                )
+            try:
+                self._stepping = True
+                return function(*arguments, **keywords)
+            finally:
+                self._stepping = False
 
     # -- inside the lock -------------------------------------------------------------------------------------------------------------------------------
+
+    def _reserve(self, union: tuple[Account, ...], amounts: Amounts, deadline: int) -> Reservation:
+        if (deadline != NEVER or self._expiring) and deadline <= self._sweep():
+            raise Expired("the budget has expired, and nothing was reserved. Ask whoever gave it for another context.")
+        _check_fits(union, amounts)
+        for account in union:
+            account.reserved = _plus(account.reserved, amounts)
+        made = Reservation(self, union, amounts, deadline)
+        if deadline != NEVER:
+            heapq.heappush(self._expiring, (deadline, next(self._numbers), made))
+        return made
+
+    def _charge(self, union: tuple[Account, ...], amounts: Amounts) -> None:
+        if self._expiring or min([NEVER, *[account.deadline_ms for account in union]]) != NEVER:
+            now = self._sweep()
+            if any(account.deadline_ms <= now for account in union):
+                raise Expired("the budget has expired, and nothing was spent. Ask whoever gave it for another context.")
+        _check_fits(union, amounts)
+        for account in union:
+            account.spent = _plus(account.spent, amounts)
+
+    def _balance(self, account: Account, above: tuple[Account, ...]) -> Balance:
+        if self._expiring:
+            self._sweep()
+        lefts = [_left(one) for one in above]
+        remaining = Amounts(
+            min(left.calls for left in lefts), min(left.tokens for left in lefts), min(left.cost_micro_usd for left in lefts)
+        )
+        return Balance(account.id, account.caps, account.spent, account.reserved, remaining, account.deadline_ms)
 
     def _sweep(self) -> int:
         """Counts as spent what has expired unsettled: nobody knows what was used, so all of it was. Gives the time."""
@@ -220,27 +242,24 @@ class Ledger:
         return now
 
     def _end(self, reservation: Reservation, actual: Amounts, state: Literal["settled", "released"]) -> Amounts:
-        if type(reservation) is not Reservation or reservation._ledger is not self:
-            raise _no_reservation()
-        with self._lock:
-            if self._expiring:
-                self._sweep()
-            if reservation.state not in ("open", "expired"):
-                raise ConstraintError(f"this reservation was {reservation.state} before; that can be done once.")
-            overrun = NOTHING_SPENT
-            for account in reservation._accounts:
-                if reservation.state == "open":
-                    account.reserved = _minus(account.reserved, reservation.amounts)
-                else:
-                    account.spent = _minus(account.spent, reservation.amounts)
-                fits = _least(actual, _left(account))
-                account.spent = _plus(account.spent, fits)
-                overrun = _most(overrun, _minus(actual, fits))
-            waits = reservation.state == "open" and reservation.deadline_ms != NEVER
-            reservation.state = state
-            if waits:
-                self._tidy()
-            return overrun
+        if self._expiring:
+            self._sweep()
+        if reservation.state not in ("open", "expired"):
+            raise ConstraintError(f"this reservation was {reservation.state} before; that can be done once.")
+        overrun = NOTHING_SPENT
+        for account in reservation._accounts:
+            if reservation.state == "open":
+                account.reserved = _minus(account.reserved, reservation.amounts)
+            else:
+                account.spent = _minus(account.spent, reservation.amounts)
+            fits = _least(actual, _left(account))
+            account.spent = _plus(account.spent, fits)
+            overrun = _most(overrun, _minus(actual, fits))
+        waits = reservation.state == "open" and reservation.deadline_ms != NEVER
+        reservation.state = state
+        if waits:
+            self._tidy()
+        return overrun
 
     def _tidy(self) -> None:
         """One more of those that could expire has ended. Once they are the most, they are let go: the deadline may be years away."""
@@ -249,10 +268,6 @@ class Ledger:
             self._expiring = [entry for entry in self._expiring if entry[2].state == "open"]
             heapq.heapify(self._expiring)
             self._ended = 0
-
-
-def _no_reservation() -> ConstraintError:
-    return ConstraintError("this is no reservation of this ledger. Settle what reserve() gave, with the ledger that gave it.")
 
 
 def _checked_amounts(calls: int, tokens: int, cost_micro_usd: int) -> Amounts:

@@ -31,7 +31,7 @@ class Clock:
 
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # re-entrant, because a collection inside may run anybody's finaliser, and that may ask for the time
         self._latest = 0
         self._offset = time.time_ns() - time.monotonic_ns()
 

@@ -31,11 +31,11 @@ class BudgetLedger(Actor):
     """Reserves, settles and releases on the accounts of the context that each message is sent under.
 
     Args:
-        ledger: The system's ledger.
+        ledger: The ledger. Default: the system's own, which the gate and `self.ctx.budget` use. (Two ledgers on the same accounts are exact in one thread only.)
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self._ledger = self.ctx.budget.ledger if ledger is None else ledger
         # By the oldest context of the lineage and the key: nobody settles what was reserved on behalf of somebody else.
         self._open: dict[tuple[str, str], Reservation] = {}
 

@@ -31,7 +31,8 @@ class Budget:
         self._security = security
 
     @property
-    def _ledger(self) -> Ledger:
+    def ledger(self) -> Ledger:
+        """The system's ledger."""
         return self._kernel.gate.ledger
 
     def reserve(self, *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0) -> Reservation:
@@ -52,7 +53,7 @@ class Budget:
         try:
             self._kernel.authority.check(security)
             try:
-                return self._ledger.reserve(
+                return self.ledger.reserve(
                     security.accounts, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd, deadline_ms=security.limits.deadline_ms
                 )
             except BudgetExceeded as error:
@@ -76,15 +77,15 @@ class Budget:
         Raises:
             ConstraintError: An amount is no `int` of 0 to 2**63 - 1, or the reservation was settled or released before.
         """
-        return self._ledger.settle(reservation, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd)
+        return self.ledger.settle(reservation, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd)
 
     def release(self, reservation: Reservation) -> None:
         """Gives a reservation back: nothing was spent. Raises ConstraintError where it was settled or released before."""
-        self._ledger.release(reservation)
+        self.ledger.release(reservation)
 
     def balance(self) -> tuple[Balance, ...]:
         """How the accounts stand that the authority is charged to; empty where nothing limits it."""
-        return tuple(self._ledger.balance(account) for account in self._security.accounts)
+        return tuple(self.ledger.balance(account) for account in self._security.accounts)
 
 
 class SystemBudgets:

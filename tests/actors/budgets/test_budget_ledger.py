@@ -232,3 +232,35 @@ async def test_the_block_is_settled_with_what_it_says_and_whole_where_it_says_no
             await worker.ask(Spend(times), context=ada)
             (balance,) = await ledger.ask(Balances(), context=ada)
             assert (balance.spent.tokens, balance.reserved.tokens) == (spent, 0)
+
+
+class OwnSpender(rt.Actor, blocking=True):
+    """Reserves in its own thread, without the actor."""
+
+    @rt.handler
+    def spend(self, message: Spend) -> bool:
+        try:
+            self.ctx.budget.settle(self.ctx.budget.reserve(calls=message.times))
+        except BudgetExceeded:
+            return False
+        return True
+
+
+async def test_the_actor_stands_before_the_ledger_that_blocking_actors_use_too():
+    async with rt.ActorSystem("budget") as system:
+        ledger = await system.spawn(BudgetLedger, name="ledger")
+        spenders = [await system.spawn(kind, *birth) for kind, *birth in [(Spender, ledger), (OwnSpender,)] * 4]
+        ada = system.authority.mint("ada", ["**", limit(calls=10)])
+        results: list[bool] = []
+
+        async def spend(number: int) -> None:
+            results.append(await spenders[number % len(spenders)].ask(Spend(), context=ada))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(100):
+                nursery.start_soon(spend, number)
+        await system.wait_quiet()
+        assert results.count(True) == 10
+        (balance,) = await system.budgets.balance(ada)
+        assert (balance.spent.calls, balance.reserved.calls) == (10, 0)
+        assert (await ledger.ask(Balances(), context=ada))[0].spent.calls == 10
