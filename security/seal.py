@@ -165,7 +165,7 @@ class Sealer:
         if isinstance(keys, str | os.PathLike):
             keys = KeyFile(keys)
             keys.open()
-        elif type(keys) not in (KeyRing, KeyFile):
+        elif type(keys) is not KeyRing and type(keys) is not KeyFile:
             raise DefinitionError(
                 f"Sealer(keys=…) is a KeyRing, a KeyFile or the path of one, not an object of type {type(keys).__name__}."
             )
@@ -202,7 +202,7 @@ class Sealer:
         now_ms = self._authority.now_ms()
         limits = context.permissions.limits
         if expires_seconds is not None:
-            if type(expires_seconds) not in (int, float) or not 0 < expires_seconds <= MAX_SECONDS:
+            if (type(expires_seconds) is not int and type(expires_seconds) is not float) or not 0 < expires_seconds <= MAX_SECONDS:
                 raise DefinitionError(f"seal(expires_seconds=…) is a number above 0 and up to {MAX_SECONDS:,}, or None.")
             limits = limits.meet(Limits(deadline_ms=now_ms + int(expires_seconds * 1000)))
         if limits.deadline_ms <= now_ms:
