@@ -54,7 +54,10 @@ def read_audit_file(path: str | os.PathLike[str], *, on_torn: Callable[[int], No
         AuditBroken: A line is no record.
         OSError: The file cannot be read.
     """
-    with Path(path).open("rb") as file:
+    # Not blocking: a pipe without a writer would be waited for without end.
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - of a descriptor
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file", str(path))
         number = 0
         while line := file.readline(MAX_LINE + 1):
             number += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,12 @@ async def test_the_file_of_a_system_verifies(tmp_path: Path) -> None:
     result = audit("verify", tmp_path / "audit.jsonl")
     assert result.exit_code == 0, result.output
     assert audit("show", tmp_path / "audit.jsonl").output
+
+
+@pytest.mark.parametrize("command", ["verify", "show"])
+def test_a_pipe_is_refused_and_not_waited_for(command: str, path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+    done = CliRunner().invoke(main, ["audit", command, str(path)])
+    assert done.exit_code == 1
+    assert "it is no plain file" in done.output

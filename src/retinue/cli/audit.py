@@ -43,7 +43,7 @@ def verify(path: Path, key_file: Path | None, head: str | None) -> None:
     torn: list[int] = []
     try:
         kept = None if head is None else AuditHead.parse(head)
-        path.open("rb").close()  # before the key: where neither is there, the path is what was mistyped
+        path.stat()  # before the key: where neither is there, the path is what was mistyped
         key = _key_of(path, key_file or path.with_suffix(".key"))
         found = verify_chain(read_audit_file(path, on_torn=torn.append), key, head=kept)
     except AuthorityError as error:
