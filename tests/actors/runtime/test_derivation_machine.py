@@ -19,7 +19,6 @@ import pytest
 import trio
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 import retinue as rt
@@ -240,6 +239,7 @@ class Derivation(RuleBasedStateMachine):
 
     @invariant()
     def nobody_got_more_than_everybody_had(self) -> None:
+        TALLY["faults"] += len(self.world.faults)
         assert not self.world.faults, self.world.faults[0]
 
 
@@ -378,6 +378,7 @@ BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 @pytest.mark.parametrize("rule_broken", BROKEN)
 def test_the_machine_notices_when_a_rule_is_broken(rule_broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BROKEN[rule_broken](monkeypatch)
-    with pytest.raises(BaseException) as caught:
+    # What is raised then depends on the moment: a rule that is broken between threads may break otherwise when Hypothesis tries it again.
+    with pytest.raises(BaseException):
         run(Derivation, 150, derandomize=True)
-    assert isinstance(caught.value, AssertionError | BaseExceptionGroup | FlakyFailure)
+    assert TALLY["faults"] > 0
