@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retinue.security.errors import RetinueError
 
-__all__ = ["MailboxFull", "Unhandled", "WireError"]
+__all__ = ["GatewayError", "MailboxFull", "RemoteError", "Unhandled", "WireError"]
 
 
 class MailboxFull(RetinueError):
@@ -25,3 +25,31 @@ class WireError(RetinueError, ValueError):
     def __init__(self, text: str, *, problem: str = "malformed") -> None:
         super().__init__(text)
         self.problem = problem
+
+
+class GatewayError(RetinueError):
+    """The gateway of a system could not be asked, or did not answer as one; whether the message was handled is not known unless `delivered` is False.
+
+    Attributes:
+        status: The HTTP status, or None where no answer came.
+        reason: A stable word: "unreachable", "timeout", "unauthorized", "refused_host", "too_large", "rate", "not_found", "malformed", "closing", "wrong_server".
+        delivered: False where the message certainly reached no actor; None where that is not known.
+    """
+
+    def __init__(self, text: str, *, status: int | None = None, reason: str = "malformed", delivered: bool | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.reason = reason
+        self.delivered = delivered
+
+
+class RemoteError(RetinueError):
+    """The handler in the other process raised an error of its own, which does not exist here.
+
+    Attributes:
+        type: The name of its class.
+    """
+
+    def __init__(self, text: str, *, type: str) -> None:  # noqa: A002 - what everybody calls it
+        super().__init__(text)
+        self.type = type

@@ -6,7 +6,15 @@ included, is drawn in `retinue.errors`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from retinue.security.approvals import ApprovalRequest
+
 __all__ = [
+    "ApprovalError",
     "ApprovalRequired",
     "AuditBroken",
     "AuditUnavailable",
@@ -118,12 +126,41 @@ class ApprovalRequired(AuthorityError):
     Attributes:
         operation: The operation's dotted name.
         path: The path of the actor that was addressed.
+        requests: What a person is asked, one for each consent that is missing; they wait at the desk (`system.approvals`). Empty where there is no desk.
     """
 
-    def __init__(self, text: str, *, operation: str | None = None, path: str | None = None) -> None:
+    def __init__(
+        self, text: str, *, operation: str | None = None, path: str | None = None, requests: Iterable[ApprovalRequest] = ()
+    ) -> None:
         super().__init__(text)
         self.operation = operation
         self.path = path
+        self.requests = tuple(requests)
+
+    @property
+    def request(self) -> ApprovalRequest:
+        """The one request, for the common case of a single one.
+
+        Raises:
+            ValueError: There is none, or there are several.
+        """
+        if len(self.requests) != 1:
+            raise ValueError(f"this ApprovalRequired has {len(self.requests)} requests, not one: look at .requests")
+        return self.requests[0]
+
+
+class ApprovalError(AuthorityError):
+    """An approval, or what a person decided about one, is refused; nothing was decided, and nothing was spent.
+
+    Attributes:
+        reason: What is wrong, as a stable word for programs. Of a token: "malformed", "signature", "unknown_key", "operation", "arguments", "subject", "tenant",
+            "session", "audience", "definition", "policy", "expired", "not_yet_valid", "four_eyes", "spent". Of a request: "unknown", "decided", "expired",
+            "four_eyes", "full", "arguments". Of the desk: "clock", "store", "key".
+    """
+
+    def __init__(self, text: str, *, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 class NoContext(AuthorityError):

@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.system import ActorSystem
     from retinue.actors.runtime.watch import StopReason, Terminated, Watch
+    from retinue.actors.store.errors import StoreUnavailable
     from retinue.capabilities.net import guarded_client
     from retinue.capabilities.policy import PolicyCall, Verdict, policy
     from retinue.capabilities.policy_file import policy_from_file
     from retinue.capabilities.registry import Capability, CapabilityRegistry
     from retinue.capabilities.registry_providers import CapabilityProviders
-    from retinue.mailbox.errors import MailboxFull, Unhandled, WireError
+    from retinue.mailbox.errors import GatewayError, MailboxFull, RemoteError, Unhandled, WireError
     from retinue.mailbox.letters import DeadLetter
     from retinue.mailbox.messages import Message, Request, Stream, message
     from retinue.mailbox.queues import Mailbox
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     )
     from retinue.security.context import SecurityContext
     from retinue.security.errors import (
+        ApprovalError,
         ApprovalRequired,
         AuditBroken,
         AuditUnavailable,
@@ -108,6 +110,7 @@ __all__ = [
     "Actor",
     "ActorStopped",
     "ActorSystem",
+    "ApprovalError",
     "ApprovalRequired",
     "AskCancelled",
     "AskCycle",
@@ -131,6 +134,7 @@ __all__ = [
     "Denied",
     "Expired",
     "ForgedContext",
+    "GatewayError",
     "GuardRefused",
     "KeyFile",
     "KeyFileError",
@@ -147,6 +151,7 @@ __all__ = [
     "Receipt",
     "Ref",
     "Reject",
+    "RemoteError",
     "Request",
     "Restriction",
     "RetinueError",
@@ -156,6 +161,7 @@ __all__ = [
     "Source",
     "StartTimeout",
     "StopReason",
+    "StoreUnavailable",
     "Stream",
     "StreamClosed",
     "StreamReader",
@@ -208,6 +214,7 @@ _HOMES = {
     "Actor": "retinue.actors.runtime.actor",
     "ActorStopped": "retinue.actors.runtime.errors",
     "ActorSystem": "retinue.actors.runtime.system",
+    "ApprovalError": "retinue.security.errors",
     "ApprovalRequired": "retinue.security.errors",
     "AskCancelled": "retinue.actors.runtime.errors",
     "AskCycle": "retinue.actors.runtime.errors",
@@ -231,6 +238,7 @@ _HOMES = {
     "Denied": "retinue.security.errors",
     "Expired": "retinue.security.errors",
     "ForgedContext": "retinue.security.errors",
+    "GatewayError": "retinue.mailbox.errors",
     "GuardRefused": "retinue.security.errors",
     "KeyFile": "retinue.security.keys",
     "KeyFileError": "retinue.security.errors",
@@ -247,6 +255,7 @@ _HOMES = {
     "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",
     "Reject": "retinue.actors.runtime.errors",
+    "RemoteError": "retinue.mailbox.errors",
     "Request": "retinue.mailbox.messages",
     "Restriction": "retinue.security.restrictions",
     "RetinueError": "retinue.security.errors",
@@ -256,6 +265,7 @@ _HOMES = {
     "Source": "retinue.security.sources",
     "StartTimeout": "retinue.actors.runtime.errors",
     "StopReason": "retinue.actors.runtime.watch",
+    "StoreUnavailable": "retinue.actors.store.errors",
     "Stream": "retinue.mailbox.messages",
     "StreamClosed": "retinue.actors.runtime.errors",
     "StreamReader": "retinue.actors.runtime.streams",

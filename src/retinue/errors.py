@@ -10,6 +10,7 @@
     │   │   ├── BudgetExceeded
     │   │   └── AuditUnavailable
     │   ├── ApprovalRequired
+    │   ├── ApprovalError
     │   ├── NoContext
     │   ├── PatternError (ValueError)
     │   ├── ConstraintError (ValueError)
@@ -21,6 +22,9 @@
     ├── MailboxFull
     ├── Unhandled (TypeError)
     ├── WireError (ValueError)
+    ├── RemoteError
+    ├── GatewayError
+    ├── StoreUnavailable
     ├── Unanswered
     │   ├── AskTimeout (TimeoutError)
     │   ├── ActorStopped
@@ -80,8 +84,10 @@ from retinue.actors.runtime.errors import (
     WrongEventLoop,
     WrongThread,
 )
-from retinue.mailbox.errors import MailboxFull, Unhandled, WireError
+from retinue.actors.store.errors import StoreUnavailable
+from retinue.mailbox.errors import GatewayError, MailboxFull, RemoteError, Unhandled, WireError
 from retinue.security.errors import (
+    ApprovalError,
     ApprovalRequired,
     AuditBroken,
     AuditUnavailable,
@@ -104,6 +110,7 @@ from retinue.security.errors import (
 
 __all__ = [
     "ActorStopped",
+    "ApprovalError",
     "ApprovalRequired",
     "AskCancelled",
     "AskCycle",
@@ -120,6 +127,7 @@ __all__ = [
     "Denied",
     "Expired",
     "ForgedContext",
+    "GatewayError",
     "GuardRefused",
     "KeyFileError",
     "KeyRefused",
@@ -135,10 +143,12 @@ __all__ = [
     "PatternError",
     "RateLimited",
     "Reject",
+    "RemoteError",
     "RetinueError",
     "Revoked",
     "ScriptEnded",
     "StartTimeout",
+    "StoreUnavailable",
     "StreamClosed",
     "SystemClosed",
     "TokenError",

@@ -1,0 +1,1 @@
+"""The store: one actor that owns one SQLite file."""

@@ -1,0 +1,1 @@
+"""The gateway: a running system for scripts in other processes, over HTTP."""
