@@ -110,6 +110,15 @@ class WireRegistry:
         """The value of that type that the bytes stand for. Raises WireError, and nothing else."""
         return self._read("value", lambda given: self._converter.codec(kind).load(given), parse(data, self._limits))
 
+    def load(self, value: Any) -> Message:
+        """The message of a JSON value that `wire_json.parse` gave, as a part of something larger. Raises WireError, and nothing else."""
+        message: Message = self._read("message", self._load_named, value)
+        return message
+
+    def load_value(self, value: Any, kind: Any) -> Any:
+        """The value of that type that a parsed JSON value stands for, as `decode_value`. Raises WireError, and nothing else."""
+        return self._read("value", lambda given: self._converter.codec(kind).load(given), value)
+
     def __contains__(self, cls: object) -> bool:
         return cls in self._names
 

@@ -351,3 +351,11 @@ def test_registries_know_nothing_of_each_other(registry):
     assert isinstance(other.decode_value(other.encode_value(Plain(), Plain), Plain), Plain)
     assert problem_of(registry.encode_value, Plain(), Plain)[0] == "not_encodable"
     assert problem_of(other.encode, Pay(1))[0] == "unknown_type"
+
+
+def test_a_part_of_a_larger_text_is_loaded_as_its_own_bytes_would_be(registry):
+    value = json.loads('{"reply": [1, 2], "message": {"type": "shop/Pay@1", "body": {"amount": 5}}}')
+    assert registry.load_value(value["reply"], tuple[int, ...]) == registry.decode_value(b"[1,2]", tuple[int, ...]) == (1, 2)
+    assert registry.load(value["message"]) == Pay(5)
+    assert problem_of(registry.load_value, value["reply"], list[str]) == problem_of(registry.decode_value, b"[1,2]", list[str])
+    assert problem_of(registry.load, value)[0] == "malformed"
