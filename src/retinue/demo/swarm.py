@@ -68,14 +68,14 @@ class Article:
     text: str
 
 
-@rt.message(timeout=_PATIENCE)
+@rt.message(name="demo/Research@1", timeout=_PATIENCE)
 class Research(rt.Request[tuple[str, ...]]):
     """Ask the researcher for notes on a topic."""
 
     topic: str
 
 
-@rt.message(timeout=_PATIENCE)
+@rt.message(name="demo/Review@1", timeout=_PATIENCE)
 class Review(rt.Request[str]):
     """Ask the critic what it thinks of a text."""
 
@@ -83,7 +83,7 @@ class Review(rt.Request[str]):
     text: str
 
 
-@rt.message(timeout=_PATIENCE)
+@rt.message(name="demo/Compose@1", timeout=_PATIENCE)
 class Compose(rt.Request[Article]):
     """Ask the writer for an article on a topic."""
 
