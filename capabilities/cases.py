@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from retinue.capabilities.snapshots import CannotCopy, own_copy_and_arguments
 from retinue.security.context import SecurityContext
@@ -17,12 +19,33 @@ from retinue.security.errors import (
     ForgedContext,
     Revoked,
 )
-from retinue.security.explaining import of_context
+from retinue.security.explaining import layer_origin, of_context
 
 if TYPE_CHECKING:
+    from retinue.capabilities.consent import Consent
     from retinue.capabilities.registry import Capability
+    from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["Addressed", "Case", "Undecidable", "is_for_the_process", "reason_of", "sentence"]
+__all__ = [
+    "Addressed",
+    "Admission",
+    "ApprovalRule",
+    "Case",
+    "Definition",
+    "NeedsConsent",
+    "Undecidable",
+    "asking",
+    "explained",
+    "is_for_the_process",
+    "reason_of",
+    "sentence",
+]
+
+ApprovalRule: TypeAlias = bool | Callable[[Any], object]
+"""What a handler says about consent: whether each of its messages needs it, or a predicate on the message, of which only a literal False means no."""
+
+Definition: TypeAlias = str | Callable[[type], str]
+"""A digest of what the handler is, or what finds it for the class of a message."""
 
 
 class Addressed(Protocol):
@@ -34,8 +57,41 @@ class Addressed(Protocol):
         ...
 
 
+@final
+class Admission:
+    """The answer of a gate that lets a message pass.
+
+    Attributes:
+        message: The message to handle: the given one, or the gate's own copy of it, or what a policy rewrote it to.
+        static: Whether the next message under the same context to the same handler would be admitted without looking at anything; such a verdict may be kept
+            until the gate's `epoch` changes.
+        record: The number of the audit record of this admission, or None where there is none. `Gate.note_outcome` takes it.
+        consent: The consent that was spent for it, or None.
+    """
+
+    __slots__ = ("consent", "message", "record", "static")
+
+    def __init__(self, message: Any, static: bool, record: int | None = None, consent: Consent | None = None) -> None:
+        self.message = message
+        self.static = static
+        self.record = record
+        self.consent = consent
+
+
 class Undecidable(Exception):
     """Something that the gate needs is missing or broken; carries the sentence for the text. Never leaves the gate."""
+
+
+class NeedsConsent(Exception):
+    """All else permits the call, and a person must consent; nothing was charged or recorded yet. Goes from the gate to whoever can wait, and never farther.
+
+    Attributes:
+        case: The call, for `Gate.settle`.
+    """
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        self.case = case
 
 
 class Case:
@@ -49,19 +105,27 @@ class Case:
         where: The actor that is addressed, or its path.
         message_type: The message's type, or its name.
         risk: The rating, or None.
-        approval: Whether the handler needs a person's consent.
+        approval: Whether the handler needs a person's consent, or its predicate.
+        four_eyes: Whether somebody who asks for consent wants it of another person than the subject.
+        approvals: The tokens that came with the message.
+        definition: The digest of what the handler is, or what finds it for the message's class.
         arguments: The message's fields by name, from `own` on.
         asks: Why a person must consent; empty where none must.
+        heard: How many of them the policies gave: the first so many.
         subject: Whom the context speaks for, once it was found genuine; None before: nothing of a forged one is told.
         capability: What the registry says, or None.
     """
 
     __slots__ = (
         "approval",
+        "approvals",
         "arguments",
         "asks",
         "capability",
+        "definition",
+        "four_eyes",
         "grant",
+        "heard",
         "message",
         "message_type",
         "operation",
@@ -80,7 +144,11 @@ class Case:
         where: str | Addressed,
         message_type: type[object] | str,
         risk: str | None,
-        approval: bool,
+        approval: ApprovalRule,
+        approvals: Sequence[str] = (),
+        definition: Definition = "",
+        *,
+        four_eyes: bool = False,
     ) -> None:
         self.security = security
         self.grant = grant
@@ -90,8 +158,12 @@ class Case:
         self.message_type = message_type
         self.risk = risk
         self.approval = approval
+        self.approvals = approvals
+        self.definition = definition
+        self.four_eyes = four_eyes
         self.arguments: dict[str, Any] | None = None
         self.asks: list[str] = []
+        self.heard = 0
         self.subject: str | None = None
         self.capability: Capability | None = None
 
@@ -136,11 +208,34 @@ class Case:
         """A refusal: what, where, who, why, the fix."""
         return Denied(self._sentence(why, fix), operation=self.name, path=self.path, subject=self.subject, reason=reason)
 
-    def approval_required(self) -> ApprovalRequired:
+    def needs_consent(self) -> bool:
+        """Whether the handler itself asks for a person's consent. Its predicate sees a copy of its own, and only a literal False of it means no."""
+        rule = self.approval
+        if isinstance(rule, bool):
+            return rule
+        self.own()
+        try:
+            answer = rule(own_copy_and_arguments(self.message)[0])
+        except BaseException as error:
+            if is_for_the_process(error):
+                raise
+            return True
+        if inspect.iscoroutine(answer):
+            answer.close()  # else Python warns, much later, that nobody awaited it
+        return answer is not False
+
+    def approval_required(self, requests: Iterable[ApprovalRequest] = (), *, note: str = "") -> ApprovalRequired:
         """The refusal that a person's consent would lift."""
         shown = "it" if self.operation is None else repr(self.operation)
-        why = f"{shown} needs a person's consent, and no valid approval came with it: {sentence('; '.join(self.asks))}"
-        return ApprovalRequired(self._sentence(why, "get it approved, then send it again."), operation=self.name, path=self.path)
+        why = f"{shown} needs a person's consent, and no valid approval came with it: {sentence('; '.join(self.asks))}{note}"
+        requests = tuple(requests)
+        named = f" ({', '.join(one.id for one in requests)})" if requests else ""
+        return ApprovalRequired(
+            self._sentence(why, f"get it approved{named}, then send it again with the token: approvals=[token]."),
+            operation=self.name,
+            path=self.path,
+            requests=requests,
+        )
 
     def refusal(self, error: Exception) -> AuthorityError:
         """The refusal for whatever went wrong while deciding; `error` itself where it is one that a case made."""
@@ -193,3 +288,27 @@ def is_for_the_process(error: BaseException) -> bool:
 def reason_of(error: AuthorityError) -> str:
     """The stable word for a refusal, as the audit keeps it."""
     return error.reason if isinstance(error, Denied) else "approval" if isinstance(error, ApprovalRequired) else "undecided"
+
+
+def asking(case: Case, operation: str) -> list[str]:
+    """Which layers ask for a person's consent, and who added them."""
+    refusals = case.security.permissions.refusals(operation, _told_arguments(case))
+    return [f"{reason} (added by {layer_origin(layer, case.security)})" for layer, reason in refusals] or ["a layer asks for it"]
+
+
+def explained(case: Case, operation: str) -> str:
+    """What `context.explain` says, so that a refusal and a question asked beforehand read the same."""
+    try:
+        return case.security.explain(operation, _told_arguments(case), risk=case.risk)  # type: ignore[arg-type]  # one of the four, see Gate._begin
+    except Exception as error:
+        return f"{operation!r} is not permitted (why could not be told: {type(error).__name__})."
+
+
+def _told_arguments(case: Case) -> dict[str, Any] | None:
+    """The arguments for a text, also where the answer did not depend on them: else a layer that permits them would be told of as one that refuses."""
+    try:
+        if any(rule.constraints for layer in case.security.permissions.layers for rule in layer.rules):
+            return case.own()
+    except Exception:  # nothing can be told of them
+        return None
+    return {}

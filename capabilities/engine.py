@@ -10,11 +10,12 @@ from typing import Any, Final, final
 
 from retinue.capabilities.cases import Case, is_for_the_process, sentence
 from retinue.capabilities.policy import CheckedPolicy, PolicyCall, Verdict, checked
+from retinue.capabilities.policy_file import PolicyFile
 from retinue.capabilities.snapshots import own_copy_and_arguments
 from retinue.security.errors import DefinitionError
 from retinue.security.operations import check_operation
 
-__all__ = ["DEFAULT_TIMEOUT", "PolicyEngine"]
+__all__ = ["DEFAULT_TIMEOUT", "PolicyEngine", "ask_files_again"]
 
 DEFAULT_TIMEOUT: Final = 5.0
 """Seconds that one asynchronous policy may take for one call."""
@@ -127,6 +128,19 @@ class PolicyEngine:
                 "policy",
             )
         return answer
+
+
+def ask_files_again(case: Case, policies: tuple[CheckedPolicy, ...]) -> None:
+    """Asks those policies once more that are files, which may have been read again since; only a refusal counts. (Others are asked once a call: they may count.)
+
+    Raises:
+        Denied: One refuses.
+    """
+    for policy in policies:
+        if type(getattr(policy.decide, "__self__", None)) is PolicyFile:
+            answer = _asked(case, policy, _call(case))
+            if type(answer) is not Verdict or answer.kind == "refuse":
+                _take(case, policy, answer)
 
 
 def _call(case: Case) -> PolicyCall:

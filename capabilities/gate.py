@@ -4,6 +4,8 @@ Only a literal ALLOW opens it. An exception, a truthy something, an object that 
 cannot be written: all refuse. The order is fixed, and nothing changes the arguments once the layers have seen them:
 
     forged or revoked → the gate's own copy → the registry → policies (rewrites) → layers → risk → deadline → calls → consent → audit
+
+Where a person must consent, the gate has nobody to ask by itself: with a desk (`retinue.capabilities.consent`) it stops there, and `settle` goes on.
 """
 
 from __future__ import annotations
@@ -11,26 +13,39 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
-from weakref import ref
 
 import attrs
 
-from retinue.capabilities.budgets import Ledger
-from retinue.capabilities.cases import Addressed, Case, Undecidable, reason_of
-from retinue.capabilities.engine import DEFAULT_TIMEOUT, PolicyEngine
+from retinue.capabilities.budgets import Ledger, Reservation
+from retinue.capabilities.cases import (
+    Addressed,
+    Admission,
+    ApprovalRule,
+    Case,
+    Definition,
+    NeedsConsent,
+    Undecidable,
+    asking,
+    explained,
+    reason_of,
+)
+from retinue.capabilities.engine import DEFAULT_TIMEOUT, PolicyEngine, ask_files_again
+from retinue.capabilities.guarding import Guard
 from retinue.capabilities.policy import CheckedPolicy
 from retinue.capabilities.policy_file import PolicyFile
 from retinue.capabilities.registry import CapabilityRegistry
+from retinue.capabilities.settling import settle
 from retinue.security.authority import Authority
 from retinue.security.canonical import canonical
 from retinue.security.context import SecurityContext
 from retinue.security.decisions import ALLOW, ALLOWED, ASK, DEPENDS
 from retinue.security.errors import AuditUnavailable, DefinitionError, Expired
-from retinue.security.explaining import added_by, layer_origin
+from retinue.security.explaining import added_by
 from retinue.security.limits import NEVER, NO_LIMITS, RISKS, UNLIMITED, Limits, moment
 from retinue.security.permissions import PermissionSet
 
 if TYPE_CHECKING:
+    from retinue.capabilities.consent import ConsentDesk
     from retinue.security.audit import AuditLog
 
 __all__ = ["Admission", "Gate", "GateStatistics"]
@@ -59,25 +74,6 @@ class GateStatistics:
 
 
 @final
-class Admission:
-    """The answer of a gate that lets a message pass.
-
-    Attributes:
-        message: The message to handle: the given one, or the gate's own copy of it, or what a policy rewrote it to.
-        static: Whether the next message under the same context to the same handler would be admitted without looking at anything; such a verdict may be kept
-            until the gate's `epoch` changes.
-        record: The number of the audit record of this admission, or None where there is none. `Gate.note_outcome` takes it.
-    """
-
-    __slots__ = ("message", "record", "static")
-
-    def __init__(self, message: Any, static: bool, record: int | None = None) -> None:
-        self.message = message
-        self.static = static
-        self.record = record
-
-
-@final
 class Gate:
     """Admits or refuses messages by the effective context that they carry. To be used in one thread; `changed` may be called from any.
 
@@ -93,6 +89,7 @@ class Gate:
         allowed: Messages that were let through, those that `note_static` told of included.
         refused: Messages that were refused.
         ledger: The ledger.
+        desk: Where consent is asked for, or None: then what needs it is refused. Set once, before the first message.
         on_change: Called when verdicts that somebody keeps may be wrong, after `epoch` has changed; None: nobody.
 
     Raises:
@@ -110,6 +107,7 @@ class Gate:
         "_owed",
         "_plain",
         "allowed",
+        "desk",
         "ledger",
         "on_change",
         "refused",
@@ -137,14 +135,15 @@ class Gate:
         self._lock = threading.Lock()
         self._owed: list[dict[str, Any]] = []
         self.ledger: Final = Ledger(authority.now_ms) if ledger is None else ledger
+        self.desk: ConsentDesk | None = None
         self.on_change: Callable[[], None] | None = None
         self.allowed = 0
         self.refused = 0
         for policy in given:
             if type(policy) is PolicyFile:
-                policy.guard = _Guard(authority, policy.guard)
+                policy.guard = Guard(authority, policy.guard)
         if capabilities is not None:
-            capabilities.guard = _Guard(authority, capabilities.guard)
+            capabilities.guard = Guard(authority, capabilities.guard)
             capabilities.listen(self.changed)
             authority.risk_of = capabilities.risk_of
 
@@ -170,7 +169,7 @@ class Gate:
         except Exception:
             return False  # malformed: `admit` refuses it
 
-    def is_static(self, permissions: PermissionSet, operation: str | None, risk: str | None = None, approval: bool = False) -> bool:
+    def is_static(self, permissions: PermissionSet, operation: str | None, risk: str | None = None, approval: ApprovalRule = False) -> bool:
         """Whether messages for the operation are admitted by the set and the operation alone, so that such an answer may be kept. Never raises."""
         try:
             return self._is_static(permissions, operation, risk, approval)
@@ -187,8 +186,10 @@ class Gate:
         path: str | Addressed,
         message_type: type[object] | str,
         risk: str | None = None,
-        approval: bool = False,
-        approvals: Sequence[object] = (),  # noqa: ARG002 - part of the call already; redeemed when there is a desk
+        approval: ApprovalRule = False,
+        approvals: Sequence[str] = (),
+        four_eyes: bool = False,
+        definition: Definition = "",
     ) -> Admission:
         """Let a message pass, or raise.
 
@@ -201,8 +202,10 @@ class Gate:
             path: The path of the actor that is addressed, for texts and records; or what has that path, so that it is made only where it is needed.
             message_type: The message's class or its name, for the same.
             risk: The handler's own rating, "L0" to "L3", or None.
-            approval: Whether the handler needs a person's consent for each message.
-            approvals: Approval tokens that came with the message. There is no desk yet that could have given any: none is taken.
+            approval: Whether the handler needs a person's consent for each message; or a predicate on the message, of which only a literal False means no.
+            approvals: Approval tokens that came with the message, for the desk.
+            four_eyes: Whether who consents must be another person than the subject.
+            definition: A digest of what the handler is, or what finds it for a class of messages: consent is bound to it.
 
         Raises:
             Denied: It is refused, or could not be decided; `reason` says what refused, and what went wrong is chained.
@@ -211,7 +214,8 @@ class Gate:
             Expired: Its deadline has passed.
             BudgetExceeded: No call is left.
             AuditUnavailable: The record that must come first cannot be written.
-            ApprovalRequired: A person must consent first.
+            ApprovalRequired: A person must consent first, and there is no desk.
+            NeedsConsent: The same, and there is one: await `settle` with its case.
         """
         genuine = False
         try:
@@ -224,7 +228,7 @@ class Gate:
                 return Admission(message, True)
         except Exception:
             pass  # it is decided, refused and recorded below, step by step
-        case = Case(security, grant, requires, message, path, message_type, risk, approval)
+        case = Case(security, grant, requires, message, path, message_type, risk, approval, approvals, definition, four_eyes=four_eyes)
         try:
             if genuine:
                 case.subject = security.subject
@@ -234,6 +238,8 @@ class Gate:
             self._engine.run(case, policies)
             self._look_again(case, policies)
             return self._finish(case, policies)
+        except NeedsConsent:
+            raise
         except Exception as error:
             self._refuse(case, error)
 
@@ -247,20 +253,43 @@ class Gate:
         path: str | Addressed,
         message_type: type[object] | str,
         risk: str | None = None,
-        approval: bool = False,
-        approvals: Sequence[object] = (),  # noqa: ARG002 - part of the call already; redeemed when there is a desk
+        approval: ApprovalRule = False,
+        approvals: Sequence[str] = (),
+        four_eyes: bool = False,
+        definition: Definition = "",
+        wanted: Callable[[], bool] = lambda: True,
     ) -> Admission:
-        """As `admit`, waiting for asynchronous policies. All else is decided after the last one's answer, in one step without a checkpoint.
+        """As `admit`, waiting for asynchronous policies, and for the desk where there is one. All else is decided after the last policy's answer, in one step
+        without a checkpoint.
 
-        A cancellation goes through: then nothing is admitted, charged or recorded.
+        A cancellation goes through: then nothing is admitted, charged or recorded. (`settle` says what becomes of a consent.)
         """
-        case = Case(security, grant, requires, message, path, message_type, risk, approval)
+        case = Case(security, grant, requires, message, path, message_type, risk, approval, approvals, definition, four_eyes=four_eyes)
         try:
             self._check(case)
             policies = self._begin(case)
             await self._engine.run_async(case, policies)
             self._look_again(case, policies)
             return self._finish(case, policies)
+        except NeedsConsent:
+            pass  # outside of this block: nothing is an error yet
+        except Exception as error:
+            self._refuse(case, error)
+        return await self.settle(case, wanted=wanted)
+
+    async def settle(self, case: Case, *, wanted: Callable[[], bool] = lambda: True) -> Admission:
+        """Ask the desk for the consent that a call needs, and go on from there; see `retinue.capabilities.settling`, which says what becomes of the consent.
+
+        Args:
+            case: That of a `NeedsConsent`, once.
+            wanted: Whether anybody still wants the effect; asked before the consent is spent, and after.
+
+        Raises:
+            ApprovalRequired: There is no valid consent; what a person is asked is in its `requests`.
+            Denied: As `admit`, and: a token was spent before (reason "spent"), the desk refuses ("approval"), or its store cannot be used ("store").
+        """
+        try:
+            return await settle(self, case, wanted)
         except Exception as error:
             self._refuse(case, error)
 
@@ -322,10 +351,10 @@ class Gate:
 
     # -- the steps, in order -------------------------------------------------------------------------------------------------------------------------------
 
-    def _is_static(self, permissions: PermissionSet, operation: str | None, risk: str | None, approval: bool) -> bool:
+    def _is_static(self, permissions: PermissionSet, operation: str | None, risk: str | None, approval: ApprovalRule) -> bool:
         """`is_static`; raises where the question itself is wrong."""
         level = _LEVELS[risk]
-        if approval or self._owed:
+        if approval is not False or self._owed:
             return False
         if operation is not None:
             if permissions.decision(operation) is not ALLOWED:
@@ -380,20 +409,45 @@ class Gate:
             self._check(case)
             self._begin(case)
 
-    def _finish(self, case: Case, policies: tuple[CheckedPolicy, ...]) -> Admission:
-        """Everything after the policies, in one step that nothing interrupts."""
+    def _look_once_more(self, case: Case) -> None:
+        """For `settle`, after the desk was waited for: all that may have changed since. What the policies asked for stays; what others ask for is heard anew."""
+        del case.asks[case.heard :]
+        self._check(case)
+        ask_files_again(case, self._begin(case))
         permissions = case.security.permissions
         self._pass_layers(case, permissions)
         self._pass_limits(case, permissions.limits)
-        if case.approval:
-            case.asks.append("its handler says approval=True")
-        if case.capability is not None and case.capability.approval:
-            case.asks.append("its capability says approval=True")
-        record = self._charge_and_record(case, counted=case.operation is not None and permissions.limits.calls != UNLIMITED)
+        self._hear_asks(case)
+
+    def _finish(self, case: Case, policies: tuple[CheckedPolicy, ...]) -> Admission:
+        """Everything after the policies, in one step that nothing interrupts."""
+        permissions = case.security.permissions
+        case.heard = len(case.asks)
+        self._pass_layers(case, permissions)
+        self._pass_limits(case, permissions.limits)
+        self._hear_asks(case)
+        if case.asks and self.desk is not None:
+            self._could_be_done(case)
+            raise NeedsConsent(case)
+        record = self._charge_and_record(case)
         self.allowed += 1
         # What looked at arguments has to look at the next ones too.
         static = not policies and case.arguments is None and self._is_static(permissions, case.operation, case.risk, case.approval)
         return Admission(case.message, static, record)
+
+    def _hear_asks(self, case: Case) -> None:
+        """What the handler and the registry say about consent; policies and layers were heard."""
+        if case.needs_consent():
+            case.asks.append("its handler says approval=True" if case.approval is True else "its handler's approval= asks for it")
+        if case.capability is not None and case.capability.approval:
+            case.asks.append("its capability says approval=True")
+
+    def _could_be_done(self, case: Case) -> None:
+        """Refuses what no consent would help: nobody is bothered for a call that could not be charged, or that no consent can be bound to."""
+        reservation = self._reserve(case)
+        if reservation is not None:
+            self.ledger.release(reservation)
+        self._check_plain(case)
 
     def _pass_layers(self, case: Case, permissions: PermissionSet) -> None:
         operation = case.operation
@@ -405,10 +459,10 @@ class Gate:
         arguments = case.own() if decision.checks else None
         verdict = decision.evaluate(arguments, self._authority.sources)
         if verdict is ASK:
-            case.asks += _asking(case, operation)
+            case.asks += asking(case, operation)
         elif verdict is not ALLOW:
             raise case.denied(
-                _explained(case, operation),
+                explained(case, operation),
                 f"send it under a context whose layers and whose receiver's grant all permit {operation!r}"
                 f"{' with such arguments' if decision.verdict is DEPENDS else ''}.",
                 "arguments" if decision.verdict is DEPENDS else "permission",
@@ -429,20 +483,30 @@ class Gate:
             origin = added_by(case.security, lambda one: one.permissions.limits.deadline_ms <= limits.deadline_ms)
             raise Expired(f"the context expired at {moment(limits.deadline_ms)} (added by {origin}). Ask for a new context.")
 
-    def _charge_and_record(self, case: Case, *, counted: bool) -> int | None:
+    def _reserve(self, case: Case) -> Reservation | None:
+        """One call of the accounts, where calls are limited."""
+        return self.ledger.reserve(case.security.accounts, calls=1) if self._is_counted(case) else None
+
+    def _is_counted(self, case: Case) -> bool:
+        if case.operation is None or case.security.permissions.limits.calls == UNLIMITED:
+            return False
+        if not case.security.accounts:
+            raise Undecidable("its calls are limited, and there is no account to charge them to")
+        return True
+
+    def _charge_and_record(self, case: Case) -> int | None:
         """One call is taken, then consent is looked for, then the record is written; where the later ones fail, the call is given back."""
         audited = self._audit is not None and _LEVELS[case.risk] >= _AUDITED
-        accounts = case.security.accounts
-        if counted and not accounts:
-            raise Undecidable("its calls are limited, and there is no account to charge them to")
         if not (audited or case.asks):
-            if counted:
-                self.ledger.charge(accounts, calls=1)
+            if self._is_counted(case):
+                self.ledger.charge(case.security.accounts, calls=1)
             return None
-        reservation = self.ledger.reserve(accounts, calls=1) if counted else None
+        reservation = self._reserve(case)
+        record = None
         try:
             if case.asks:
-                self._refuse_for_consent(case)
+                self._check_plain(case)
+                raise case.approval_required()
             record = self._record(case, allowed=True, reason="", detail="")
         except BaseException:
             if reservation is not None:
@@ -452,14 +516,13 @@ class Gate:
             self.ledger.settle(reservation, calls=1)
         return record
 
-    def _refuse_for_consent(self, case: Case) -> NoReturn:
+    def _check_plain(self, case: Case) -> None:
         try:
             canonical(case.own())
         except Exception as error:
             raise Undecidable(
                 f"it needs a person's consent ({'; '.join(case.asks)}), and its arguments are no plain data, so no consent could be bound to them"
             ) from error
-        raise case.approval_required()  # `approvals` are redeemed here when there is a desk
 
     # -- the answer ----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -511,54 +574,8 @@ class Gate:
             self.changed()
 
 
-@final
-class _Guard:
-    """What is called before a registry or a policy file changes: whatever guards the authorities of the systems that use it. Keeps none of them alive.
-
-    Args:
-        authority: The authority of one more system.
-        before: What stood there, the guard of other systems perhaps.
-    """
-
-    __slots__ = ("_authorities",)
-
-    def __init__(self, authority: Authority, before: object) -> None:
-        others = before._authorities if type(before) is _Guard else ()
-        self._authorities: tuple[ref[Authority], ...] = (*(one for one in others if one() not in (None, authority)), ref(authority))
-
-    def __call__(self) -> None:
-        for one in self._authorities:
-            alive = one()
-            if alive is not None and alive.guard is not None:
-                alive.guard()
-
-
 def _risk_fits(limits: Limits, operation: str | None, risk: str | None) -> bool:
     """Whether `max_risk` permits it. An open handler that nobody rated is no operation, and so none of a risk."""
     if limits.risk == _UNRATED or (operation is None and risk is None):
         return True
     return (_UNRATED if risk is None else _LEVELS[risk]) <= limits.risk
-
-
-def _asking(case: Case, operation: str) -> list[str]:
-    """Which layers ask for a person's consent, and who added them."""
-    refusals = case.security.permissions.refusals(operation, _told_arguments(case))
-    return [f"{reason} (added by {layer_origin(layer, case.security)})" for layer, reason in refusals] or ["a layer asks for it"]
-
-
-def _explained(case: Case, operation: str) -> str:
-    """What `context.explain` says, so that a refusal and a question asked beforehand read the same."""
-    try:
-        return case.security.explain(operation, _told_arguments(case), risk=case.risk)  # type: ignore[arg-type]  # one of the four, see _begin
-    except Exception as error:
-        return f"{operation!r} is not permitted (why could not be told: {type(error).__name__})."
-
-
-def _told_arguments(case: Case) -> dict[str, Any] | None:
-    """The arguments for a text, also where the answer did not depend on them: else a layer that permits them would be told of as one that refuses."""
-    try:
-        if any(rule.constraints for layer in case.security.permissions.layers for rule in layer.rules):
-            return case.own()
-    except Exception:  # nothing can be told of them
-        return None
-    return {}
