@@ -24,8 +24,9 @@ from typing import Any, Final, NoReturn
 import attrs
 
 from retinue.security.errors import CanonicalError
+from retinue.security.records import FlagValue, Member, Record
 
-__all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "MAX_PARTS", "canonical", "digest", "keyed_digest"]
+__all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "MAX_PARTS", "canonical", "canonical_of_stored", "digest", "keyed_digest"]
 
 MAX_DEPTH: Final = 64
 """Containers within containers; a value that contains itself is refused by this."""
@@ -53,7 +54,23 @@ def canonical(value: Any) -> bytes:
         CanonicalError: Something in it is none of these, or it is too deep or too large (`MAX_DEPTH`, `MAX_PARTS`, `MAX_CHARACTERS`); the
             text says where, not what.
     """
+    return _bytes_of(value, _Writer())
+
+
+def canonical_of_stored(value: Any) -> bytes:
+    """`canonical` for what `typed_data` has read back: a record, or a member of an enum, has the bytes of what it stands for.
+
+    Only a store may ask so. Nothing that is about to be done is compared by this, since a record is not the message that it stands for.
+
+    Raises:
+        CanonicalError: See `canonical`.
+    """
     writer = _Writer()
+    writer.stored = True
+    return _bytes_of(value, writer)
+
+
+def _bytes_of(value: Any, writer: _Writer) -> bytes:
     try:
         _write(value, writer, 0)
         # Every part but the values of strings is ASCII by construction; this is where a lone surrogate is found.
@@ -101,14 +118,15 @@ class _OddValue(Exception):
 
 
 class _Writer:
-    """The parts so far, how many more were joined into one of them, and how much room is left."""
+    """The parts so far, how many more were joined into one of them, how much room is left, and whether records stand for what was stored."""
 
-    __slots__ = ("joined", "parts", "room")
+    __slots__ = ("joined", "parts", "room", "stored")
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.joined = 0
         self.room = MAX_CHARACTERS
+        self.stored = False
 
     def charge(self, size: int) -> None:
         # Small ones are not charged: their number is bounded. (A list that holds one long text a million times has to be found early.)
@@ -290,7 +308,11 @@ def _plan_of(cls: Any) -> tuple[Any, str, Callable[[Any], Any] | None, tuple[str
         _refuse_type(cls)
     getter: Callable[[Any], Any] = attrgetter(*fields) if fields else lambda _: ()
     # Names of fields are identifiers, so the list of them has one reading.
-    return cls, f"c{len(name)}:{name}({','.join(fields)})", getter, fields
+    return cls, _head_of_record(name, fields), getter, fields
+
+
+def _head_of_record(name: str, fields: tuple[str, ...]) -> str:
+    return f"c{len(name)}:{name}({','.join(fields)})"
 
 
 def _refuse_type(cls: type) -> NoReturn:
@@ -301,6 +323,9 @@ def _refuse_type(cls: type) -> NoReturn:
 
 def _write_instance(value: Any, writer: _Writer, depth: int) -> None:
     cls: Any = type(value)
+    if writer.stored and (cls is Record or cls is Member or cls is FlagValue):
+        _write_stored(value, writer, depth)
+        return
     known, first, getter, fields = _plan_of(cls)
     if known is not cls:  # a class that claims to equal another
         _, first, getter, fields = _plan_of.__wrapped__(cls)
@@ -321,14 +346,41 @@ def _write_instance(value: Any, writer: _Writer, depth: int) -> None:
         raise odd.within(f".{fields[number]}") from None
 
 
+def _write_stored(value: Record | Member | FlagValue, writer: _Writer, depth: int) -> None:
+    """What stands for an instance, exactly as `_write_instance` would write that."""
+    name = value.type_name
+    if type(value) is Member:
+        writer.parts.append(_named_member(f"e{len(name)}:{name}", value.name))
+    elif type(value) is FlagValue:
+        writer.parts.append(_flag(f"e{len(name)}:{name}", value.number))
+    else:
+        assert type(value) is Record
+        names = tuple(field for field, _ in value.fields)
+        _enter(writer, depth, len(names))
+        writer.parts.append(_head_of_record(name, names))
+        for field, item in value.fields:
+            try:
+                _write(item, writer, depth + 1)
+            except _OddValue as odd:
+                raise odd.within(f".{field}") from None
+
+
+def _flag(first: str, number: int) -> str:
+    return f"{first}|{number:x};"
+
+
+def _named_member(first: str, name: str) -> str:
+    return f"{first}.{len(name)}:{name}"
+
+
 def _write_member(first: str, value: enum.Enum, writer: _Writer) -> None:
     if isinstance(value, enum.Flag):
         number = value._value_
         if type(number) is not int:
             raise _OddValue("is a flag whose value is no int.")
-        writer.parts.append(f"{first}|{number:x};")
+        writer.parts.append(_flag(first, number))
         return
     name = value._name_
     if type(name) is not str or type(value)._member_map_.get(name) is not value:
         raise _OddValue("is no member of its own enum.")
-    writer.parts.append(f"{first}.{len(name)}:{name}")
+    writer.parts.append(_named_member(first, name))

@@ -1,4 +1,7 @@
-"""Small files that are one user's alone: read only if they are, and written so that there is always either the old one or the new one, whole."""
+"""Small files that are one user's alone: read only if they are, and written so that there is always either the old one or the new one, whole.
+
+Public ones beside them anybody may read, and nobody else may write.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,17 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["Signature", "Unfit", "create_private", "locked_folder", "read_private", "replace_private", "signature_of"]
+__all__ = [
+    "Signature",
+    "Unfit",
+    "create_private",
+    "locked_folder",
+    "read_private",
+    "read_public",
+    "replace_private",
+    "replace_public",
+    "signature_of",
+]
 
 Signature = tuple[int, ...]
 """What of a file changes when the file does, or who may use it."""
@@ -40,6 +53,15 @@ def read_private(path: Path, most: int) -> tuple[bytes, Signature]:
         Unfit: It is a link or no plain file, is another user's, can be used by others, or is larger.
         OSError: It cannot be read.
     """
+    return _read(path, most, 0o077, "can be used by others than its owner: chmod 600 it, and if it is a secret, make a new one.")
+
+
+def read_public(path: Path, most: int) -> tuple[bytes, Signature]:
+    """As `read_private`, for a file that others may read: it is refused only where others can write it."""
+    return _read(path, most, 0o022, "can be written by others than its owner: chmod 644 it, and look whether everything in it is yours.")
+
+
+def _read(path: Path, most: int, forbidden: int, problem: str) -> tuple[bytes, Signature]:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -50,8 +72,8 @@ def read_private(path: Path, most: int) -> tuple[bytes, Signature]:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise Unfit("is no plain file. Name another.")
-        if status.st_mode & 0o077:
-            raise Unfit("can be used by others than its owner: chmod 600 it, and if it is a secret, make a new one.")
+        if status.st_mode & forbidden:
+            raise Unfit(problem)
         if status.st_uid != os.geteuid():
             raise Unfit("belongs to another user: chown it, or run as its owner.")
         data = stream.read(most + 1)
@@ -88,7 +110,13 @@ def replace_private(path: Path, data: bytes) -> None:
     _sync(path.parent)
 
 
-def _write_beside(path: Path, data: bytes) -> Path:
+def replace_public(path: Path, data: bytes) -> None:
+    """As `replace_private`, with mode 644, whatever the umask."""
+    _write_beside(path, data, 0o644).replace(path)
+    _sync(path.parent)
+
+
+def _write_beside(path: Path, data: bytes, mode: int = 0o600) -> Path:
     # Whoever holds the folder's lock may remove what a process that was killed here has left.
     for left in path.parent.glob(f".{path.name}.*.new"):
         left.unlink()
@@ -97,6 +125,7 @@ def _write_beside(path: Path, data: bytes) -> Path:
     try:
         with os.fdopen(file, "wb") as stream:
             stream.write(data)
+            os.fchmod(stream.fileno(), mode)
             stream.flush()
             os.fsync(stream.fileno())
     except BaseException:
