@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks runtime|authority|agentdojo|mutants [--help]`."""
+"""The command line: `python -m benchmarks runtime|authority|border|agentdojo|mutants [--help]`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from benchmarks import machine, report
 from benchmarks.agentdojo.command import agentdojo
 from benchmarks.authority.command import authority
+from benchmarks.border.command import border
 from benchmarks.harness import calibrate, gc_policy
 from benchmarks.mutants.command import mutants
 from benchmarks.results import RESULTS, plain, put_part
@@ -120,6 +121,7 @@ def _profile(name: str) -> None:
 
 
 main.add_command(authority)
+main.add_command(border)
 main.add_command(agentdojo)
 main.add_command(mutants)
 

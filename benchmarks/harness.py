@@ -21,6 +21,7 @@ __all__ = [
     "Block",
     "BrokenBlock",
     "Contender",
+    "Progress",
     "Spread",
     "Timed",
     "Timer",
@@ -31,6 +32,9 @@ __all__ = [
     "ratios",
     "spread",
 ]
+
+Progress = Callable[[str], None]
+"""Told what is about to run."""
 
 Run = Callable[[int], float]
 """Does so many operations and returns the seconds they took: setting up and tearing down are not timed. It checks its own result."""
@@ -138,7 +142,7 @@ def calibrate(block: Block, seconds: float) -> int:
         count = grown
 
 
-def interleave(blocks: Mapping[str, Block], *, rounds: int, seconds: float, progress: Callable[[str], None] = quiet) -> dict[str, Timed]:
+def interleave(blocks: Mapping[str, Block], *, rounds: int, seconds: float, progress: Progress = quiet) -> dict[str, Timed]:
     """Run every block once a round, in an order that rotates, so that no one always runs first or behind the same neighbour.
 
     Args:

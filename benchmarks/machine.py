@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["describe", "resident_bytes", "version_of"]
+__all__ = ["cores", "describe", "resident_bytes", "version_of"]
 
 
 def version_of(distribution: str) -> str:
@@ -32,7 +32,8 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
@@ -43,7 +44,7 @@ def describe(distributions: Iterable[str]) -> dict[str, str]:
     """Date, machine, interpreter and the versions of these distributions, in the order to print them."""
     facts = {
         "date": datetime.now(tz=UTC).date().isoformat(),
-        "machine": f"{_processor()}, {platform.machine()}, {_cores()} cores",
+        "machine": f"{_processor()}, {platform.machine()}, {cores()} cores",
         "system": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}"
         + ("" if getattr(sys, "_is_gil_enabled", lambda: True)() else " (free-threaded)"),
