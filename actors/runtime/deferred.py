@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from retinue.actors.runtime.asks import DONE
 from retinue.actors.runtime.current import Delivery, current
 from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.errors import AskCancelled, SystemClosed
@@ -30,6 +31,11 @@ class Deferred:
 
     def __init__(self, slot: AskSlot) -> None:
         self._slot = slot
+
+    @property
+    def wanted(self) -> bool:
+        """Whether an answer is still of use: somebody waits for it, or the request is detached and goes on whoever waits."""
+        return self._slot.detached or self._slot.stage < DONE
 
     def reply(self, value: object) -> bool:
         """Answers; False where nobody waits any more."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from retinue.security.errors import RetinueError
 
-__all__ = ["StoreUnavailable"]
+__all__ = ["StoreReason", "StoreUnavailable"]
+
+StoreReason = Literal["busy", "locked", "full_disk", "read_only", "gone", "newer", "foreign", "closed", "failed", "unknown"]
+"""Why a store could not do something; see `StoreUnavailable`."""
 
 
 class StoreUnavailable(RetinueError):
@@ -15,6 +20,6 @@ class StoreUnavailable(RetinueError):
             "newer" (a later version of the schema), "foreign" (another program's database), "closed", "failed", or "unknown" (the commit may have happened).
     """
 
-    def __init__(self, text: str, *, reason: str = "failed") -> None:
+    def __init__(self, text: str, *, reason: StoreReason = "failed") -> None:
         super().__init__(text)
-        self.reason = reason
+        self.reason: StoreReason = reason

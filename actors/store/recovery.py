@@ -1,0 +1,185 @@
+"""A damaged database file is moved aside, never changed and never deleted; what can be read of it goes into a new one in its place.
+
+The order makes a recovery that was cut off one that is taken up again: the file is moved first, then a `.reason.part` beside it says that it is not done. The new file is
+made under another name and takes the place whole. Only then the `.part` becomes the `.reason.txt` for people. Whoever opens the path and finds nothing there looks for a
+`.part` first. All of it happens under the folder's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+from sqlite_utils import Database
+
+from retinue.actors.store.errors import StoreUnavailable
+from retinue.actors.store.failures import unavailable
+from retinue.actors.store.files import SIDES, beside, create, sync_folder
+from retinue.actors.store.salvage import Salvaged, salvage
+from retinue.actors.store.schema import Schema, migrate
+
+__all__ = ["RECOVERIES", "Recovery", "recover", "recoveries_of", "unfinished"]
+
+_log = logging.getLogger("retinue.store")
+
+RECOVERIES: Final = "_store_recoveries"
+"""The table in which a file tells that it took the place of a damaged one; there is none where it never did."""
+
+
+@attrs.frozen
+class Recovery:
+    """A damaged file was moved aside, and another took its place.
+
+    Attributes:
+        at_ms: When, in milliseconds since 1970.
+        reason: Why the file was believed to be damaged.
+        moved_to: The damaged file's new name, in the same folder.
+        saved: How many rows of each table are in the new file.
+        complete: Whether every row that was looked for was found: no table and no range of rows was unreadable. True promises nothing about rows whose content was
+            changed: SQLite has no checksums.
+    """
+
+    at_ms: int
+    reason: str
+    moved_to: str
+    saved: Mapping[str, int]
+    complete: bool
+
+
+def unfinished(path: Path) -> Path | None:
+    """The damaged file whose recovery was cut off before another took its place; None where there is none."""
+    marks = sorted(path.parent.glob(_escaped(path.name) + ".damaged-*.reason.part"))
+    return marks[-1].with_name(marks[-1].name.removesuffix(".reason.part")) if marks else None
+
+
+def recover(path: Path, schema: Schema, reason: str | None, *, aside: Path | None = None) -> Recovery:
+    """Moves the file at the path aside and puts another in its place, with what could be read. Called under the folder's lock.
+
+    Args:
+        path: The file.
+        schema: Its schema.
+        reason: Why it is believed to be damaged; None to go on with a recovery that was cut off.
+        aside: What `unfinished` found, in that case.
+
+    Raises:
+        StoreUnavailable: The folder cannot be written, or the disk is full. Nothing is lost: the next opening takes it up again.
+    """
+    try:
+        if aside is None:
+            aside = _name_aside(path)
+            beside(aside, ".reason.part").write_text(reason or "", encoding="utf-8")
+        else:
+            reason = beside(aside, ".reason.part").read_text(encoding="utf-8", errors="replace")
+        assert reason is not None
+        for suffix in ("", *SIDES, "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                if not beside(aside, suffix).exists():
+                    beside(path, suffix).rename(beside(aside, suffix))
+        sync_folder(path.parent)
+        recovery = _replace(path, schema, aside, reason)
+        beside(aside, ".reason.part").write_text(_told(path, recovery), encoding="utf-8")
+        beside(aside, ".reason.part").rename(beside(aside, ".reason.txt"))
+        sync_folder(path.parent)
+    except OSError as error:
+        raise _hindered(path, error) from error
+    except sqlite3.Error as error:
+        raise unavailable(error, f"{path} could not be mended") or StoreUnavailable(f"{path} could not be mended: {error}") from error
+    _log.error(
+        "%s was damaged (%s). It was moved to %s; %d rows of it are in the new file%s.",
+        path,
+        reason,
+        recovery.moved_to,
+        sum(recovery.saved.values()),
+        "" if recovery.complete else ", and others could not be read",
+    )
+    return recovery
+
+
+def recoveries_of(database: Database) -> tuple[Recovery, ...]:
+    """What a file tells of the damaged ones before it, oldest first."""
+    if database.conn.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (RECOVERIES,)).fetchone() is None:
+        return ()
+    rows = database.conn.execute(f"SELECT at_ms, reason, moved_to, saved, complete FROM {RECOVERIES} ORDER BY id").fetchall()
+    return tuple(Recovery(at, why, moved, json.loads(saved), bool(complete)) for at, why, moved, saved, complete in rows)
+
+
+def _name_aside(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name, count = f"{path.name}.damaged-{stamp}", 1
+    while any(path.with_name(name + suffix).exists() for suffix in ("", "-wal", ".reason.part", ".reason.txt")):
+        name, count = f"{path.name}.damaged-{stamp}.{count}", count + 1
+    return path.with_name(name)
+
+
+def _replace(path: Path, schema: Schema, aside: Path, reason: str) -> Recovery:
+    """Makes the new file under another name, and puts it in the place."""
+    fresh = path.with_name(f".{path.name}.mended")
+    for suffix in ("", *SIDES, "-journal"):  # of a recovery that was cut off
+        beside(fresh, suffix).unlink(missing_ok=True)
+    create(fresh)
+    connection = sqlite3.connect(fresh, isolation_level=None)
+    try:
+        database = Database(connection, execute_plugins=False)
+        connection.execute("PRAGMA synchronous = FULL")
+        found = salvage(aside, database, schema)
+        recovery = Recovery(time.time_ns() // 1_000_000, reason, aside.name, found.saved, found.complete)
+        _note(database, recovery, found)
+        migrate(database, schema)
+    finally:
+        connection.close()
+    fresh.rename(path)
+    sync_folder(path.parent)
+    return recovery
+
+
+def _note(database: Database, recovery: Recovery, found: Salvaged) -> None:
+    """Writes the recovery into the new file, after those that the damaged one told of."""
+    with database.atomic():
+        table = database.table(RECOVERIES)
+        table.create(
+            {"id": int, "at_ms": int, "reason": str, "moved_to": str, "saved": str, "complete": int}, pk="id", not_null={"at_ms", "reason"}
+        )
+        for row in found.recoveries:
+            table.insert(dict(zip(("at_ms", "reason", "moved_to", "saved", "complete"), row, strict=True)))
+        table.insert(
+            {
+                "at_ms": recovery.at_ms,
+                "reason": recovery.reason,
+                "moved_to": recovery.moved_to,
+                "saved": json.dumps(dict(recovery.saved), ensure_ascii=False, sort_keys=True),
+                "complete": int(recovery.complete),
+            }
+        )
+
+
+def _told(path: Path, recovery: Recovery) -> str:
+    rows = "".join(f"    {table}: {count} rows\n" for table, count in sorted(recovery.saved.items())) or "    nothing\n"
+    return (
+        f"{path.name} was damaged and moved to {recovery.moved_to} at {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(recovery.at_ms / 1000))} UTC.\n"
+        f"Why: {recovery.reason}\n"
+        f"What could be read of it is in the new {path.name}:\n{rows}"
+        + (
+            "Every row that was looked for was found.\n"
+            if recovery.complete
+            else "Some of it could not be read. The damaged file was not changed: `sqlite3 FILE .recover` may find more.\n"
+        )
+    )
+
+
+def _escaped(name: str) -> str:
+    import glob
+
+    return glob.escape(name)
+
+
+def _hindered(path: Path, error: OSError) -> StoreUnavailable:
+    from retinue.actors.store.files import refused
+
+    return refused(path, "could not be mended", error)
