@@ -213,7 +213,7 @@ class Sealer:
         self._keep(data["id"], context, limits.deadline_ms, now_ms)
         return token
 
-    def unseal(self, token: str, *, audience: str | None = None) -> SecurityContext:
+    def unseal(self, token: str, *, audience: str | None = None, record: bool = True) -> SecurityContext:
         """The context that a token stands for: within the root's permissions, and the same object as long as it is in use.
 
         What a token may spend is counted once for all times that it is opened by this authority.
@@ -221,6 +221,7 @@ class Sealer:
         Args:
             token: The token, which may come from anywhere.
             audience: Who opens it. None: the sealer's own.
+            record: Whether a refusal is recorded here; False for a caller that records refusals itself, many of them at once.
 
         Raises:
             TokenError: It is refused; `reason` says why.
@@ -232,7 +233,7 @@ class Sealer:
         try:
             return self._unseal(token, self._audience if audience is None else check_audience(audience))
         except TokenError as error:
-            if self._audit is not None:
+            if self._audit is not None and record:
                 self._audit.record("decision", allowed=False, reason="token", detail=f"A sealed token was refused ({error.reason}).")
             raise
 

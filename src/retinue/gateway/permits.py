@@ -1,0 +1,39 @@
+"""Permits: the gate is asked before the gateway itself does something, as it is before an actor's handler runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.kernel import Kernel
+    from retinue.gateway.guard import Caller
+    from retinue.mailbox.messages import Message
+    from retinue.security.limits import Risk
+
+__all__ = ["PATH", "Permits"]
+
+PATH = "/system/gateway"
+"""What policies and records call the gateway."""
+
+
+class Permits:
+    """Asks the gate of a system.
+
+    Args:
+        kernel: The system.
+    """
+
+    __slots__ = ("_kernel",)
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    async def ask(self, caller: Caller, operation: str, asked: Message, *, risk: Risk) -> None:
+        """Returns where the caller's context permits the operation with the message's fields as its arguments.
+
+        Raises:
+            Denied: It does not; the refusal is on record.
+            ApprovalRequired: A person would have to consent, which nobody can for what the gateway does itself.
+        """
+        kernel = self._kernel
+        await kernel.gate.admit_async(caller.context, kernel.root, operation, asked, path=PATH, message_type=type(asked), risk=risk)

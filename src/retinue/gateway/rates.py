@@ -1,0 +1,47 @@
+"""Rates: a bucket of requests for each token, refilled steadily."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import Final
+
+__all__ = ["Rates"]
+
+MOST_BUCKETS: Final = 4096
+"""Tokens whose buckets are remembered; the one that was not used for longest is forgotten first, which means full."""
+
+
+class Rates:
+    """Buckets by name.
+
+    Args:
+        rate: Requests a second.
+        burst: The size of a bucket.
+    """
+
+    __slots__ = ("_buckets", "_burst", "_rate")
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str, now: float) -> float:
+        """Takes one request out of a bucket: 0.0, or the seconds after which there is one again.
+
+        Args:
+            name: Whose bucket.
+            now: The time in seconds, by a clock that does not go back.
+        """
+        if self._rate == math.inf:
+            return 0.0
+        left, at = self._buckets.get(name, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._rate)
+        if left < 1.0:
+            return (1.0 - left) / self._rate
+        self._buckets[name] = left - 1.0, now
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+        return 0.0

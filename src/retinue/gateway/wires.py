@@ -1,0 +1,145 @@
+"""Wires: which messages reach which actor from outside, and how they and their answers are bytes.
+
+Each class of actors has a wire of its own, with the messages that its handlers take and no other: a message that the addressed actor does not handle cannot even be
+decoded, and two classes may use one name for different messages.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from retinue.actors.runtime.cell import DEAD
+from retinue.actors.runtime.watch import Terminated
+from retinue.errors import DefinitionError, Denied, GatewayError
+from retinue.gateway.guard import check_some
+from retinue.mailbox.wire import WireRegistry
+from retinue.mailbox.wire_json import Limits
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
+    from retinue.actors.runtime.handlers import HandlerInfo
+    from retinue.actors.runtime.kernel import Kernel
+    from retinue.actors.runtime.ref import Ref
+    from retinue.gateway.bounds import Bounds
+    from retinue.gateway.guard import Caller
+
+__all__ = ["Target", "Wire", "Wires"]
+
+MOST_WIRES: Final = 512
+"""Classes of actors whose wires are kept; beyond that they are made anew."""
+
+MAX_DEPTH: Final = 64
+
+_PATH: Final = re.compile(r"/user(?:/[A-Za-z0-9_][A-Za-z0-9_.@:~+-]{0,127}){1,64}", re.ASCII)
+
+
+class Wire:
+    """The messages of one class of actors.
+
+    Attributes:
+        registry: What encodes and decodes them.
+        handlers: The handler of each message, by the message's wire name.
+    """
+
+    __slots__ = ("handlers", "registry")
+
+    def __init__(self, cell: Cell, limits: Limits) -> None:
+        self.registry = WireRegistry(limits)
+        self.handlers: dict[str, HandlerInfo] = {}
+        for handler in cell.handlers.values():
+            if handler.message is Terminated:
+                continue  # the runtime's own word, which nobody else may say
+            try:
+                self.handlers[self.registry.register(handler.message)] = handler
+            except DefinitionError:  # two messages of one name: the first has it
+                continue
+
+
+@attrs.frozen(eq=False)
+class Target:
+    """An actor that is addressed from outside."""
+
+    cell: Cell
+    wire: Wire
+
+    @property
+    def ref(self) -> Ref[Any]:
+        """How it is talked to."""
+        return self.cell.ref
+
+
+class Wires:
+    """Finds actors and their wires.
+
+    Args:
+        kernel: The system.
+        bounds: How long a reply may be.
+        open_handlers: Whether handlers without `requires` can be reached.
+    """
+
+    __slots__ = ("_kernel", "_known", "_limits", "_open")
+
+    def __init__(self, kernel: Kernel, bounds: Bounds, *, open_handlers: bool) -> None:
+        self._kernel = kernel
+        self._limits = Limits(max_bytes=max(bounds.max_reply, bounds.max_body), max_depth=MAX_DEPTH)
+        self._known: dict[Any, Wire] = {}
+        self._open = open_handlers
+
+    def of(self, cell: Cell) -> Wire:
+        """The wire of an actor."""
+        cls = cell.spec.cls
+        wire = self._known.get(cls)
+        if wire is None:
+            if len(self._known) >= MOST_WIRES:
+                self._known.clear()
+            wire = self._known[cls] = Wire(cell, self._limits)
+        return wire
+
+    def target(self, path: str, caller: Caller) -> Target:
+        """The living actor at a path under `/user`.
+
+        Raises:
+            GatewayError: There is none ("not_found").
+            Denied: The caller's token permits nothing at all.
+        """
+        check_some(caller.context, "the gateway")
+        ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
+        if ref is None:
+            shown = f"at {path[:200]}" if _PATH.fullmatch(path) else "there: a path is /user/NAME, and further /NAME below that"
+            raise GatewayError(f"there is no actor {shown}", reason="not_found", delivered=False)
+        return Target(ref._cell, self.of(ref._cell))
+
+    def message(self, target: Target, data: Any, caller: Caller) -> tuple[Any, HandlerInfo]:
+        """The message that a JSON value stands for, and its handler.
+
+        Raises:
+            WireError: It is none ("malformed", "invalid_fields"), or none that the actor takes ("unknown_type").
+            Denied: The handler has no `requires`, and this gateway does not reach such handlers.
+        """
+        message = target.wire.registry.load(data)
+        handler = self._kernel.find_handler(target.cell, message)
+        if handler.requires is None and not self._open:
+            raise Denied(
+                f"{target.cell.path} takes {handler.info.label} without any permission, and this gateway reaches only handlers with requires= (open_handlers=False)",
+                path=target.cell.path,
+                subject=caller.context.subject,
+            )
+        return message, handler
+
+    def reachable(self, caller: Caller) -> list[tuple[Cell, dict[str, HandlerInfo]]]:
+        """The living actors, each with those of its messages that the caller's context may be permitted."""
+        permissions = caller.context.permissions
+        found = []
+        for cell in self._kernel.cells()[1:]:
+            if cell.state == DEAD or not cell.path.startswith("/user/"):
+                continue
+            handlers = {
+                name: handler
+                for name, handler in self.of(cell).handlers.items()
+                if (self._open if handler.requires is None else permissions.may_permit(handler.requires))
+            }
+            found.append((cell, handlers))
+        return found
