@@ -19,7 +19,7 @@ from retinue.actors.store.files import Identity, beside, create, folder_lock, id
 from retinue.actors.store.recovery import Recovery, recover, recoveries_of, unfinished
 from retinue.actors.store.schema import Schema, check_schema, migrate
 
-__all__ = ["BUSY_TIMEOUT", "StoreDatabase", "open_database"]
+__all__ = ["BUSY_TIMEOUT", "Schema", "StoreDatabase", "open_database"]
 
 BUSY_TIMEOUT: Final = 5.0
 """Seconds that an operation waits for another process to let go of the database."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -130,8 +131,7 @@ def _acquire(descriptor: int, folder: Path, timeout: float) -> None:
 
 
 def refused(path: Path, what: str, error: OSError) -> StoreUnavailable:
-    import errno
-
+    """The typed error for what the operating system refused."""
     text = f"{path} {what}: {error.strerror or type(error).__name__}."
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return StoreUnavailable(f"{text} Make room.", reason="full_disk")

@@ -8,6 +8,7 @@ made under another name and takes the place whole. Only then the `.part` becomes
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import logging
 import sqlite3
@@ -21,7 +22,7 @@ from sqlite_utils import Database
 
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.failures import unavailable
-from retinue.actors.store.files import SIDES, beside, create, sync_folder
+from retinue.actors.store.files import SIDES, beside, create, refused, sync_folder
 from retinue.actors.store.salvage import Salvaged, salvage
 from retinue.actors.store.schema import Schema, migrate
 
@@ -55,7 +56,7 @@ class Recovery:
 
 def unfinished(path: Path) -> Path | None:
     """The damaged file whose recovery was cut off before another took its place; None where there is none."""
-    marks = sorted(path.parent.glob(_escaped(path.name) + ".damaged-*.reason.part"))
+    marks = sorted(path.parent.glob(glob.escape(path.name) + ".damaged-*.reason.part"))
     return marks[-1].with_name(marks[-1].name.removesuffix(".reason.part")) if marks else None
 
 
@@ -88,7 +89,7 @@ def recover(path: Path, schema: Schema, reason: str | None, *, aside: Path | Non
         beside(aside, ".reason.part").rename(beside(aside, ".reason.txt"))
         sync_folder(path.parent)
     except OSError as error:
-        raise _hindered(path, error) from error
+        raise refused(path, "could not be mended", error) from error
     except sqlite3.Error as error:
         raise unavailable(error, f"{path} could not be mended") or StoreUnavailable(f"{path} could not be mended: {error}") from error
     _log.error(
@@ -106,7 +107,7 @@ def recoveries_of(database: Database) -> tuple[Recovery, ...]:
     """What a file tells of the damaged ones before it, oldest first."""
     if database.conn.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (RECOVERIES,)).fetchone() is None:
         return ()
-    rows = database.conn.execute(f"SELECT at_ms, reason, moved_to, saved, complete FROM {RECOVERIES} ORDER BY id").fetchall()
+    rows = database.conn.execute(f"SELECT at_ms, reason, moved_to, saved, complete FROM {RECOVERIES} ORDER BY id").fetchall()  # noqa: S608 - a constant
     return tuple(Recovery(at, why, moved, json.loads(saved), bool(complete)) for at, why, moved, saved, complete in rows)
 
 
@@ -171,15 +172,3 @@ def _told(path: Path, recovery: Recovery) -> str:
             else "Some of it could not be read. The damaged file was not changed: `sqlite3 FILE .recover` may find more.\n"
         )
     )
-
-
-def _escaped(name: str) -> str:
-    import glob
-
-    return glob.escape(name)
-
-
-def _hindered(path: Path, error: OSError) -> StoreUnavailable:
-    from retinue.actors.store.files import refused
-
-    return refused(path, "could not be mended", error)

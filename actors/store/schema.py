@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -20,6 +20,10 @@ Migration = Callable[[Database], Any]
 """A step: changes the tables, through sqlite-utils or in SQL. It runs in a transaction that is not its own to end."""
 
 
+def _steps(steps: Iterable[Migration]) -> tuple[Migration, ...]:
+    return tuple(steps)
+
+
 @attrs.frozen
 class Schema:
     """What a file holds.
@@ -33,7 +37,7 @@ class Schema:
     """
 
     name: str
-    migrations: tuple[Migration, ...] = attrs.field(converter=tuple)
+    migrations: tuple[Migration, ...] = attrs.field(converter=_steps)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not 1 <= len(self.name) <= 64:
