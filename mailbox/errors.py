@@ -32,7 +32,8 @@ class GatewayError(RetinueError):
 
     Attributes:
         status: The HTTP status, or None where no answer came.
-        reason: A stable word: "unreachable", "timeout", "unauthorized", "refused_host", "too_large", "rate", "not_found", "malformed", "closing", "wrong_server".
+        reason: A stable word: "wrong_url", "unreachable", "broken" (the connection was lost), "timeout", "wrong_server" (it is no gateway), "malformed",
+            "unauthorized", "refused_host", "too_large", "rate", "not_found", "closing".
         delivered: False where the message certainly reached no actor; None where that is not known.
     """
 

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from retinue.capabilities.policy_file import policy_from_file
     from retinue.capabilities.registry import Capability, CapabilityRegistry
     from retinue.capabilities.registry_providers import CapabilityProviders
+    from retinue.client.asynchronous import Client, RemoteRef
+    from retinue.client.bearer import TokenFile
+    from retinue.client.on_trio import connect
     from retinue.mailbox.errors import GatewayError, MailboxFull, RemoteError, Unhandled, WireError
     from retinue.mailbox.letters import DeadLetter
     from retinue.mailbox.messages import Message, Request, Stream, message
@@ -126,6 +129,7 @@ __all__ = [
     "Capability",
     "CapabilityProviders",
     "CapabilityRegistry",
+    "Client",
     "Constraint",
     "ConstraintError",
     "DeadLetter",
@@ -152,6 +156,7 @@ __all__ = [
     "Ref",
     "Reject",
     "RemoteError",
+    "RemoteRef",
     "Request",
     "Restriction",
     "RetinueError",
@@ -169,6 +174,7 @@ __all__ = [
     "SystemClosed",
     "Terminated",
     "TokenError",
+    "TokenFile",
     "Unanswered",
     "Unhandled",
     "Verdict",
@@ -185,6 +191,7 @@ __all__ = [
     "attenuate",
     "between",
     "check_argv",
+    "connect",
     "deny",
     "each",
     "expires",
@@ -230,6 +237,7 @@ _HOMES = {
     "Capability": "retinue.capabilities.registry",
     "CapabilityProviders": "retinue.capabilities.registry_providers",
     "CapabilityRegistry": "retinue.capabilities.registry",
+    "Client": "retinue.client.asynchronous",
     "Constraint": "retinue.security.constraints",
     "ConstraintError": "retinue.security.errors",
     "DeadLetter": "retinue.mailbox.letters",
@@ -256,6 +264,7 @@ _HOMES = {
     "Ref": "retinue.actors.runtime.ref",
     "Reject": "retinue.actors.runtime.errors",
     "RemoteError": "retinue.mailbox.errors",
+    "RemoteRef": "retinue.client.asynchronous",
     "Request": "retinue.mailbox.messages",
     "Restriction": "retinue.security.restrictions",
     "RetinueError": "retinue.security.errors",
@@ -273,6 +282,7 @@ _HOMES = {
     "SystemClosed": "retinue.actors.runtime.errors",
     "Terminated": "retinue.actors.runtime.watch",
     "TokenError": "retinue.security.errors",
+    "TokenFile": "retinue.client.bearer",
     "Unanswered": "retinue.actors.runtime.errors",
     "Unhandled": "retinue.mailbox.errors",
     "Verdict": "retinue.capabilities.policy",
@@ -288,6 +298,7 @@ _HOMES = {
     "attenuate": "retinue.security.seal",
     "between": "retinue.security.constraints",
     "check_argv": "retinue.security.argv",
+    "connect": "retinue.client.on_trio",
     "deny": "retinue.security.restrictions",
     "each": "retinue.security.constraints",
     "expires": "retinue.security.restrictions",

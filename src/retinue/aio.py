@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.watch import Terminated
+    from retinue.client.on_asyncio import connect
     from retinue.mailbox.letters import DeadLetters
     from retinue.mailbox.queues import Mailbox
     from retinue.security.audit import AuditEntry, AuditHead, AuditStatistics
@@ -49,12 +50,21 @@ if TYPE_CHECKING:
     from retinue.security.context import SecurityContext
     from retinue.security.seal import Sealer
 
-__all__ = ["ActorSystem", "Names", "Ref", "StreamReader", "SystemAudit", "SystemBudgets", "Watch"]
+__all__ = ["ActorSystem", "Names", "Ref", "StreamReader", "SystemAudit", "SystemBudgets", "Watch", "connect"]
 
 A = TypeVar("A", bound="Actor")
 A_co = TypeVar("A_co", covariant=True)
 E = TypeVar("E")
 R = TypeVar("R")
+
+
+def __getattr__(name: str) -> object:
+    """`connect` is loaded when it is first used: who runs a system does not need the client."""
+    if name == "connect":
+        from retinue.client.on_asyncio import connect
+
+        return connect
+    raise AttributeError(f"module 'retinue.aio' has no attribute {name!r}")
 
 
 class ActorSystem:

@@ -46,13 +46,14 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.watch import Terminated
+    from retinue.client.blocking import connect
     from retinue.mailbox.letters import DeadLetters
     from retinue.mailbox.queues import Mailbox
     from retinue.security.authority import Authority
     from retinue.security.context import SecurityContext
     from retinue.security.seal import Sealer
 
-__all__ = ["ActorSystem", "Future", "Names", "Ref", "StreamReader", "SystemAudit", "SystemBudgets", "Watch"]
+__all__ = ["ActorSystem", "Future", "Names", "Ref", "StreamReader", "SystemAudit", "SystemBudgets", "Watch", "connect"]
 
 A = TypeVar("A", bound="Actor")
 A_co = TypeVar("A_co", covariant=True)
@@ -61,6 +62,15 @@ R = TypeVar("R")
 
 BREATH = 0.001
 """Seconds that a `tell` sleeps while the system has more calls waiting than it takes."""
+
+
+def __getattr__(name: str) -> object:
+    """`connect` is loaded when it is first used: who runs a system does not need the client."""
+    if name == "connect":
+        from retinue.client.blocking import connect
+
+        return connect
+    raise AttributeError(f"module 'retinue.sync' has no attribute {name!r}")
 
 
 class ActorSystem:
