@@ -88,6 +88,11 @@ def _is_text(value: object, most: int = MAX_TEXT) -> bool:
     return type(value) is str and len(value) <= most and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
+def is_digest(value: object) -> bool:
+    """Whether it is a SHA-256 as 64 hex digits."""
+    return type(value) is str and _DIGEST.fullmatch(value) is not None
+
+
 def is_time(value: object) -> bool:
     """Whether it is a time in milliseconds since the epoch."""
     return type(value) is int and 0 <= value <= UNLIMITED
@@ -133,8 +138,7 @@ class Binding:
         for name in ("subject", "policy_version"):
             _check(is_name(getattr(self, name)), f"the {name} of a binding")
         for name in ("arguments_digest", "definition"):
-            value = getattr(self, name)
-            _check(type(value) is str and _DIGEST.fullmatch(value) is not None, f"the {name} of a binding")
+            _check(is_digest(getattr(self, name)), f"the {name} of a binding")
         _check(is_name(self.audience, MAX_PATH), "the audience of a binding")
 
     @property
