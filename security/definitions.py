@@ -86,7 +86,11 @@ def code_digest(function: Any) -> str:
     Args:
         function: A function, a method, a partial, or an object that can be called. What has no code is taken by its name.
     """
-    return hashlib.sha256(b"retinue/code/1\0" + canonical(_Reader().function(function))).hexdigest()
+    return _Reader().function(function)
+
+
+def _hashed(parts: list[Any]) -> str:
+    return hashlib.sha256(b"retinue/code/1\0" + canonical(parts)).hexdigest()
 
 
 def _option(value: Any) -> Any:
@@ -105,7 +109,11 @@ class _Reader:
     def __init__(self) -> None:
         self._met: dict[int, tuple[int, Any]] = {}  # with the object, since an id names it only while it lives
 
-    def function(self, function: Any) -> list[Any]:
+    def function(self, function: Any) -> str:
+        """The digest of a function. Of each on its own, so that many within each other are not too deep for canonical bytes."""
+        return _hashed(self._function(function))
+
+    def _function(self, function: Any) -> list[Any]:
         if id(function) in self._met:
             return ["again", self._met[id(function)][0]]
         self._met[id(function)] = (len(self._met), function)
@@ -122,7 +130,7 @@ class _Reader:
                 [self.stable(value) for value in function.__defaults__ or ()],
                 {name: self.stable(value) for name, value in (function.__kwdefaults__ or {}).items()},
                 [self._cell(cell) for cell in function.__closure__ or ()],
-                [] if wrapped is None else self.function(wrapped),
+                None if wrapped is None else self.function(wrapped),
             ]
         if isinstance(function, type) or not callable(function) or isinstance(function, types.BuiltinFunctionType):
             return ["named", _qualified(function)]
@@ -135,18 +143,20 @@ class _Reader:
         except ValueError:  # nothing was put into it yet
             return ["empty"]
 
-    def code(self, code: types.CodeType) -> list[Any]:
+    def code(self, code: types.CodeType) -> str:
         # Neither file nor lines: to move a function is not to change it.
-        return [
-            code.co_code,
-            [self._constant(constant) for constant in code.co_consts],
-            list(code.co_names),
-            list(code.co_varnames),
-            list(code.co_freevars),
-            list(code.co_cellvars),
-            [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags],
-            code.co_exceptiontable,
-        ]
+        return _hashed(
+            [
+                code.co_code,
+                [self._constant(constant) for constant in code.co_consts],
+                list(code.co_names),
+                list(code.co_varnames),
+                list(code.co_freevars),
+                list(code.co_cellvars),
+                [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags],
+                code.co_exceptiontable,
+            ]
+        )
 
     def _constant(self, constant: Any) -> Any:
         if isinstance(constant, types.CodeType):
@@ -174,13 +184,10 @@ class _Reader:
         try:
             return ["value", canonical(value)]
         except CanonicalError:
-            return (
-                ["odd", repr(value)]
-                if isinstance(value, float)
-                else self.stable(value)
-                if not isinstance(value, _FIXED)
-                else ["object", _qualified(type(value))]
-            )
+            pass
+        if isinstance(value, float | complex):
+            return ["odd", repr(value)]
+        return ["object", _qualified(type(value))] if isinstance(value, _FIXED) else self.stable(value)
 
 
 def _qualified(thing: Any) -> str:
