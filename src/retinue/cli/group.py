@@ -60,6 +60,7 @@ COMMANDS = {
     "doctor": LazyCommand("retinue.cli.doctor", "doctor", "Show what is installed, and what would be used."),
     "models": LazyCommand("retinue.cli.models", "models", "Fetch the weights of the embedded model."),
     "run": LazyCommand("retinue.cli.run", "run", "Run a function, given the actor system where it takes one."),
+    "serve": LazyCommand("retinue.cli.serve", "serve", "Run a system that scripts in other processes talk to."),
     "version": LazyCommand("retinue.cli.version", "version", "Print the version."),
 }
 

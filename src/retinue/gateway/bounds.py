@@ -32,7 +32,7 @@ class BoundsOptions(TypedDict, total=False):
     heartbeat: float
 
 
-def _positive(instance: Bounds, attribute: attrs.Attribute[float], value: object) -> None:
+def _positive(_: Bounds, attribute: attrs.Attribute[float], value: object) -> None:
     whole = attribute.type in (int, "int")
     fits = not isinstance(value, bool) and isinstance(value, int if whole else (int, float)) and value > 0
     if not fits or (value == math.inf and attribute.name not in _ENDLESS):

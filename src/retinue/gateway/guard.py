@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from retinue.errors import Denied, DefinitionError, GatewayError, KeyFileError, StoreUnavailable, TokenError
+from retinue.errors import DefinitionError, Denied, GatewayError, KeyFileError, StoreUnavailable, TokenError
 from retinue.gateway.rates import Rates
 from retinue.security.seal import inspect
 
@@ -41,7 +41,7 @@ _TOLD: Final = {
 }
 """What the holder of a genuine token is told; everybody else is told one and the same thing."""
 
-_NO_TOKEN: Final = "no valid token came with the request: send one header `Authorization: Bearer TOKEN` (`retinue token mint` makes one)"
+_NOBODY: Final = "no valid token came with the request: send one header `Authorization: Bearer TOKEN` (`retinue token mint` makes one)"
 
 
 @attrs.frozen(eq=False)
@@ -108,12 +108,12 @@ class Guard:
         values = headers.all(b"authorization")
         scheme, _, token = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
         if scheme.lower() != b"bearer" or not token or not token.isascii():
-            raise TokenError(_NO_TOKEN, reason="malformed")
+            raise TokenError(_NOBODY, reason="malformed")
         text = token.decode("ascii")
         try:
             context = self._sealer.unseal(text, record=False)
         except TokenError as error:
-            raise TokenError(_TOLD.get(error.reason, _NO_TOKEN), reason=error.reason) from None
+            raise TokenError(_TOLD.get(error.reason, _NOBODY), reason=error.reason) from None
         except KeyFileError as error:
             raise StoreUnavailable("the gateway cannot read its keys now, so no token can be checked", reason="failed") from error
         token_id = self._ids.get(context)

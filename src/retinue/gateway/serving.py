@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -141,7 +141,7 @@ class Server:
         self._on_stop()
         await self.context.terminated.set()  # hypercorn closes idle connections now, and others after their answer
         with trio.move_on_after(grace):
-            while self.connections:
+            while self.connections:  # noqa: ASYNC110 - when the last one of them ends is no event of ours
                 await trio.sleep(0.01)
         for connection in list(self.connections):
             connection.abort()

@@ -1,0 +1,286 @@
+"""`retinue serve module:function`: a system that scripts in other processes talk to."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+
+if TYPE_CHECKING:
+    import trio
+
+__all__ = ["serve"]
+
+SETTLE: Final = 3.0
+"""Seconds in which the function may set up actors before the address is printed. It is printed at once when the function returns."""
+
+DATA_DIR: Final = ".retinue"
+PORT: Final = 8420
+GRACE: Final = 5.0
+
+
+@attrs.frozen
+class Choice:
+    """What the command line says.
+
+    Attributes:
+        spec: The function, as it was typed.
+        bind: Where to listen, `host:port`.
+        name: The system's name.
+        data_dir: Its folder.
+        grace: Seconds that what is in progress has at the end.
+        gateway: The gateway's other options.
+    """
+
+    spec: str
+    bind: str
+    name: str
+    data_dir: Path
+    grace: float
+    gateway: dict[str, Any]
+
+
+class Terminated(BaseException):
+    """SIGTERM has come, while a plain function had the main thread."""
+
+
+@click.command()
+@click.argument("spec", metavar="MODULE:FUNCTION")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="The port; 0 is a free one.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DATA_DIR,
+    show_default=True,
+    help="The system's folder: keys of tokens, revocations, the audit, approvals.",
+)
+@click.option("--name", default="main", show_default=True, help="The system's name.")
+@click.option("--allowed-host", "hosts", multiple=True, metavar="NAME", help="A further name that clients address it by. May be repeated.")
+@click.option("--origin", "origins", multiple=True, metavar="URL", help="A web page's origin that may talk to it. May be repeated.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), default=200.0, show_default=True, help="Requests a second for one token.")
+@click.option("--no-open-handlers", is_flag=True, help="Reach only handlers that require an operation.")
+@click.option("--allow-remote", is_flag=True, help="Listen on an address that other machines reach, although there is no TLS.")
+@click.option(
+    "--grace", type=click.FloatRange(0, 3600), default=GRACE, show_default=True, help="Seconds for what is in progress at the end."
+)
+def serve(
+    spec: str,
+    host: str,
+    port: int,
+    data_dir: Path,
+    name: str,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    rate: float,
+    no_open_handlers: bool,
+    allow_remote: bool,
+    grace: float,
+) -> None:
+    """Run a system that scripts in other processes talk to, with a sealed token each.
+
+    FUNCTION is given the system and spawns actors; it may be plain or async, and may return or go on. Then `listening on http://…` is printed, and clients
+    (`retinue ask`, `retinue.connect`) reach the actors under /user. Tokens are made by `retinue token mint` with the same --data-dir.
+
+    Ctrl-C and SIGTERM end it in good order: streams end with an error, asks in progress have --grace. A second one ends it at once. Exit code: 0 after
+    SIGTERM, 130 after Ctrl-C, 1 where FUNCTION fails.
+    """
+    from retinue.cli.targets import find_function
+    from retinue.gateway.guard import LOOPBACK
+    from retinue.gateway.serving import is_loopback
+
+    if not is_loopback(host) and not allow_remote:
+        raise click.UsageError(
+            f"--host {host} can be reached from other machines, and there is no TLS: tokens would cross the network in the clear. "
+            "Listen on 127.0.0.1 and put a server with TLS (or an SSH tunnel) in front; or say --allow-remote"
+        )
+    function = find_function(spec)
+    named = f"[{host}]" if ":" in host else host
+    options = {
+        "hosts": (*LOOPBACK, named, *hosts),
+        "origins": origins,
+        "open_handlers": not no_open_handlers,
+        "rate": rate,
+        "burst": max(1, int(2 * rate)),
+    }
+    choice = Choice(spec, f"{named}:{port}", name, data_dir, grace, options)
+    _check_signature(function, spec)
+    from retinue.errors import RetinueError
+
+    run = _serve_async if inspect.iscoroutinefunction(function) else _serve_plain
+    try:
+        code = run(function, choice)
+    except RetinueError as error:
+        raise click.ClickException(f"{type(error).__name__}: {error}") from None
+    except OSError as error:
+        raise click.ClickException(f"it cannot listen on {choice.bind}: {error.strerror or error}") from None
+    raise SystemExit(code)
+
+
+def _check_signature(function: Callable[..., object], spec: str) -> None:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        raise click.UsageError(f"{spec} has to take one argument, the system: `async def main(system)` that spawns actors") from None
+    except ValueError:  # it shows no signature
+        return
+
+
+def _code(number: int) -> int:
+    return 0 if number == signal.SIGTERM else 128 + number
+
+
+def _failed(spec: str, error: BaseException) -> click.ClickException:
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name})" if frames else ""
+    return click.ClickException(f"{spec} raised {type(error).__name__}: {error}{where}")
+
+
+def _announce(url: str) -> None:
+    from retinue.cli.output import say
+
+    say(f"listening on {url}")
+
+
+# -- an async function, in the same loop ---------------------------------------------------------------------------------------------------------------
+
+
+def _serve_async(function: Callable[..., Any], choice: Choice) -> int:
+    import trio
+
+    return trio.run(_main, function, choice, restrict_keyboard_interrupt_to_checkpoints=True)
+
+
+async def _main(function: Callable[..., Any], choice: Choice) -> int:
+    import trio
+
+    from retinue.actors.runtime.system import ActorSystem
+    from retinue.gateway.app import Gateway
+
+    code = 0
+    failure: BaseException | None = None
+    async with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
+        gateway = Gateway(system, **choice.gateway)
+        ready = trio.Event()
+        done = trio.Event()
+
+        async def set_up() -> None:
+            nonlocal failure
+            try:
+                await function(system)
+            except Exception as error:
+                failure = error
+                done.set()
+            ready.set()
+
+        async def wait_for_signal(*, task_status: trio.TaskStatus[None]) -> None:
+            nonlocal code
+            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                task_status.started()
+                async for number in signals:
+                    code = _code(number)
+                    break
+            done.set()  # from here on a second signal does what it does to any process
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(wait_for_signal)
+            url = await nursery.start(gateway.serve, choice.bind)
+            nursery.start_soon(set_up)
+            with trio.move_on_after(SETTLE):
+                await ready.wait()
+            if failure is None and not done.is_set():
+                _announce(url)
+            await done.wait()
+            await gateway.stop(grace=0.0 if failure is not None else choice.grace)
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise _failed(choice.spec, failure)
+    return code
+
+
+# -- a plain function, which gets the blocking twin and the main thread --------------------------------------------------------------------------------
+
+
+def _serve_plain(function: Callable[..., Any], choice: Choice) -> int:
+    from retinue.sync import ActorSystem
+
+    def on_terminate(number: int, _: object) -> None:
+        raise Terminated(number)
+
+    before = signal.signal(signal.SIGTERM, on_terminate)
+    code = 0
+    try:
+        with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
+            stop = _Beside(system, choice)
+            try:
+                try:
+                    function(system)
+                except Exception as error:
+                    raise _failed(choice.spec, error) from None
+                _announce(stop.url)
+                while True:
+                    signal.pause()
+            except Terminated:
+                code = _code(signal.SIGTERM)
+            except KeyboardInterrupt:
+                code = _code(signal.SIGINT)
+            finally:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                stop()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return code
+
+
+class _Beside:
+    """A gateway in the loop of a blocking twin. Calling it stops it, and waits."""
+
+    def __init__(self, system: Any, choice: Choice) -> None:
+        import threading
+
+        from retinue._twin import Call
+
+        self._twin = system._twin
+        self._choice = choice
+        self._listening = threading.Event()
+        self._ended = threading.Event()
+        self._gateway: Any = None
+        self._error: BaseException | None = None
+        self.url = ""
+        self._twin.run(Call(self._twin, self._serve, self._deliver))
+        self._listening.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def _serve(self) -> None:
+        import trio
+
+        from retinue.gateway.app import Gateway
+
+        self._gateway = Gateway(self._twin.core, **self._choice.gateway)
+        async with trio.open_nursery() as nursery:
+            self.url = await nursery.start(self._gateway.serve, self._choice.bind)
+            self._listening.set()
+
+    def _deliver(self, _: Any, error: BaseException | None) -> None:
+        found = error
+        while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+            found = found.exceptions[0]
+        self._error = found
+        self._listening.set()
+        self._ended.set()
+
+    def __call__(self) -> None:
+        from retinue._twin import Call
+
+        if not self._ended.is_set():
+            self._twin.run(Call(self._twin, partial(self._gateway.stop, grace=self._choice.grace), lambda *_: None))
+            self._ended.wait(self._choice.grace + 5.0)
