@@ -1,0 +1,112 @@
+"""What every work of the desk does to its tables: the time, the events, and what is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from retinue.actors.store.recovery import RECOVERIES
+from retinue.security.errors import ApprovalError
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+    from retinue.actors.approvals.tables import Row
+
+__all__ = ["CLOCK_TOLERANCE_MS", "add_event", "epoch_of", "expire_due", "find_one", "first", "moment", "rows", "seen_at"]
+
+CLOCK_TOLERANCE_MS: Final = 5_000
+"""Milliseconds that a clock may be behind the latest time in the file; two clocks of one machine differ a little. Time itself never goes back in the file."""
+
+
+def rows(database: Database, sql: str, *parameters: Any) -> list[Row]:
+    """The rows that a SELECT gives, by column."""
+    cursor = database.execute(sql, parameters)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def first(database: Database, sql: str, *parameters: Any) -> Row | None:
+    """The first of these rows, or None."""
+    found = rows(database, sql, *parameters)
+    return found[0] if found else None
+
+
+def moment(database: Database, now_ms: int) -> int:
+    """The time that counts, which is never before what the file has seen, and written down. For works that write.
+
+    Raises:
+        ApprovalError: The clock is behind the file's by more than `CLOCK_TOLERANCE_MS` (reason "clock"), so nothing that expires can be judged.
+    """
+    now = seen_at(database, now_ms)
+    if now == now_ms:
+        database.execute("UPDATE clock SET floor_ms = ? WHERE id = 1 AND floor_ms < ?", (now, now))
+    return now
+
+
+def seen_at(database: Database, now_ms: int) -> int:
+    """As `moment`, without writing it down: for works that only read."""
+    found = first(database, "SELECT floor_ms FROM clock WHERE id = 1")
+    if found is None:
+        raise ApprovalError(
+            "the approvals' file has lost its clock, so nothing that expires can be judged. Move the file aside; what waits is asked again.",
+            reason="clock",
+        )
+    floor: int = found["floor_ms"]
+    if now_ms < floor - CLOCK_TOLERANCE_MS:
+        raise ApprovalError(
+            f"this machine's clock is {(floor - now_ms) / 1000:.0f} s behind the latest time in the approvals' file, so nothing is approved or redeemed. "
+            "Set the clock.",
+            reason="clock",
+        )
+    return max(now_ms, floor)
+
+
+def epoch_of(database: Database) -> int:
+    """Which file this is: 0, or when it last took the place of a damaged one. What was approved in an earlier one is no good any more, for the rows that tell
+    what was spent may be lost.
+    """
+    if first(database, "SELECT 1 FROM sqlite_master WHERE name = ?", RECOVERIES) is None:
+        return 0
+    found = first(database, f"SELECT COALESCE(MAX(at_ms), 0) AS latest FROM {RECOVERIES}")  # noqa: S608 - a constant
+    return 0 if found is None else int(found["latest"])
+
+
+def add_event(
+    database: Database,
+    now: int,
+    kind: str,
+    *,
+    request: str | None = None,
+    jti: str | None = None,
+    standing: str | None = None,
+    who: str | None = None,
+    detail: str = "",
+    via: str = "",
+) -> None:
+    """Adds a line to what has happened. `via`: the desk that a person decided at."""
+    database.execute(
+        "INSERT INTO events (at_ms, kind, request_id, jti, standing_id, who, detail, via) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (now, kind, request, jti, standing, who, detail, via),
+    )
+
+
+def expire_due(database: Database, now: int) -> None:
+    """Ends the requests whose time has passed."""
+    due = rows(database, "SELECT id, expires_ms FROM requests WHERE status = 'pending' AND expires_ms <= ?", now)
+    for row in due:
+        database.execute("UPDATE requests SET status = 'expired', decided_ms = ? WHERE id = ?", (row["expires_ms"], row["id"]))
+        add_event(database, now, "expired", request=row["id"])
+
+
+def find_one(database: Database, request_id: str) -> Row:
+    """The request's row.
+
+    Raises:
+        ApprovalError: There is none (reason "unknown").
+    """
+    found = first(database, "SELECT * FROM requests WHERE id = ?", request_id)
+    if found is None:
+        raise ApprovalError(
+            f"there is no request {request_id[:80]!r}. `retinue approvals list` shows those that there are.", reason="unknown"
+        )
+    return found

@@ -1,0 +1,291 @@
+"""The office: what the gate knows as the desk. It checks what comes with a message, spends it in the store, and makes requests of what is missing.
+
+It keeps nothing that matters: everything is in the file, which other processes read and write too. Redemptions go straight to the store, many at a time, and share its
+commits; only decisions go through the desk's mailbox.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+import trio
+
+from retinue.actors.approvals.desk import Desk
+from retinue.actors.approvals.keys import DeskKeys
+from retinue.actors.approvals.messages import Approve, EditRequest, Poke, Reject
+from retinue.actors.approvals.owners import new_owner
+from retinue.actors.approvals.review import Review, Reviewer, ask_reviewer, name_of
+from retinue.actors.approvals.standing_rows import StandingReader
+from retinue.actors.approvals.tables import FILE, SCHEMA, question_digest, request_of, row_of
+from retinue.actors.approvals.works_asking import Ask, Get
+from retinue.actors.approvals.works_spending import ListStanding, NoteOutcome, Spend, Unspent
+from retinue.actors.store.errors import StoreUnavailable
+from retinue.actors.store.store import Store
+from retinue.capabilities.consent import Consent, Question
+from retinue.security.approval_tokens import ApprovalToken, read_token
+from retinue.security.approvals import ApprovalRequest, new_id
+from retinue.security.errors import ApprovalError, ApprovalRequired, Denied
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.kernel import Kernel
+    from retinue.actors.runtime.ref import Ref
+
+__all__ = ["Office"]
+
+_log = logging.getLogger("retinue.approvals")
+
+MAX_EDITS: Final = 3
+"""How often in a row a reviewer hook may edit one call."""
+
+_STOPS: Final = frozenset({"clock", "key", "store"})
+"""Reasons for which nothing is decided at all, whatever else came with the message."""
+
+
+@final
+class Office:
+    """Where the consents of one system are kept. Nothing is opened until it is first used.
+
+    Args:
+        kernel: The system.
+        folder: Its folder of data; None: everything is in memory, and gone with the system.
+        reviewer: The reviewer hook, or None.
+        reviewer_timeout: Seconds that the hook may take.
+    """
+
+    def __init__(self, kernel: Kernel, folder: Path | None, reviewer: Reviewer | None, reviewer_timeout: float) -> None:
+        self.kernel = kernel
+        self.folder = folder
+        self.owner = new_owner()
+        self.keys = DeskKeys(folder)
+        self._reviewer = reviewer
+        self._reviewer_timeout = reviewer_timeout
+        self._opening = trio.Lock()
+        self._store: Ref[Store] | None = None
+        self._desk: Ref[Desk] | None = None
+        self._standing = StandingReader()
+        self._reviewing: dict[str, trio.Event] = {}
+
+    # -- the actors --------------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        """The time, as the authority tells it."""
+        return self.kernel.authority.now_ms()
+
+    async def store(self) -> Ref[Store]:
+        """The store of the file. Raises StoreUnavailable."""
+        if self._store is None:
+            await self._open()
+        assert self._store is not None
+        return self._store
+
+    async def desk(self) -> Ref[Desk]:
+        """The actor that decides. Raises StoreUnavailable."""
+        if self._desk is None:
+            await self._open()
+        assert self._desk is not None
+        return self._desk
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._desk is not None:
+                return
+            path = None
+            if self.folder is not None:
+                try:
+                    self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                except OSError as error:
+                    raise StoreUnavailable(
+                        f"data_dir={str(self.folder)[:200]!r} cannot be made or is no folder: {error.strerror}."
+                    ) from error
+                path = self.folder / FILE
+            if self._store is None:
+                self._store = await self.kernel.system_actor(Store, path, SCHEMA, name="approvals-store")
+            self._desk = await self.kernel.system_actor(Desk, self, self._store, name="approvals")
+
+    # -- what the gate asks: see `retinue.capabilities.consent` ---------------------------------------------------------------------------------------
+
+    async def consider(self, question: Question, approvals: Sequence[str]) -> Consent:
+        """Finds a consent among the tokens, or a standing one; else makes a request, and asks the reviewer hook where there is one."""
+        store = await self.store()
+        refused: list[ApprovalError] = []
+        for text in approvals:
+            try:
+                token = self._read(text, question)
+                await store.ask(Unspent(token.jti, token.request_id, self.now_ms))
+            except ApprovalError as error:
+                if error.reason in _STOPS:
+                    raise
+                refused.append(error)
+            else:
+                return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms)
+        standing = await self._find_standing(question)
+        if standing is not None:
+            return standing
+        spent = next((one for one in refused if one.reason == "spent"), None)
+        if spent is not None:
+            raise Denied(str(spent), operation=question.binding.operation, subject=question.binding.subject, reason="spent") from spent
+        return await self._ask(question, refused)
+
+    async def spend(self, question: Question, consent: Consent) -> None:
+        """Uses a consent up: the commit point."""
+        binding = question.binding
+        work = Spend(
+            jti=consent.jti,
+            kind=consent.kind,
+            request_id=consent.request_id,
+            standing_id=consent.standing_id,
+            operation=binding.operation,
+            subject=binding.subject,
+            audience=binding.audience,
+            arguments_digest=binding.arguments_digest,
+            question=question_digest(binding, four_eyes=question.four_eyes),
+            approver=consent.approver,
+            expires_ms=consent.expires_ms,
+            owner=self.owner,
+            now_ms=self.now_ms,
+        )
+        store = await self.store()
+        try:
+            await store.ask(work)
+        except ApprovalError as error:
+            if error.reason in ("spent", "decided", "unknown"):
+                reason = "spent" if error.reason == "spent" else "withdrawn"
+                raise Denied(str(error), operation=binding.operation, subject=binding.subject, reason=reason) from error
+            raise
+
+    async def note_outcome(self, consent: Consent, outcome: str) -> None:
+        """Notes how a spent consent's effect ended."""
+        store = await self.store()
+        await store.ask(NoteOutcome(consent.jti, outcome, self.now_ms))
+        await self._poke()
+
+    def _read(self, text: str, question: Question) -> ApprovalToken:
+        """The token, where it is genuine and fits the question. Nothing is read from the file of what was spent yet."""
+        token = read_token(text, self.keys.verifying())
+        token.check(question.binding, self.now_ms, four_eyes=question.four_eyes)
+        return token
+
+    async def _find_standing(self, question: Question) -> Consent | None:
+        store = await self.store()
+        now = self.now_ms
+        rows = await store.ask(ListStanding(now))
+        if not rows:
+            return None
+        keys = self.keys.verifying()
+        for row in rows:
+            consent = self._standing.read(row, keys)
+            if consent is not None and consent.covers(
+                question.binding, question.arguments, self.kernel.authority.sources, now, four_eyes=question.four_eyes
+            ):
+                return Consent(new_id("apt"), consent.approver, "standing", None, consent.id, consent.expires_ms)
+        return None
+
+    # -- requests ------------------------------------------------------------------------------------------------------------------------------------
+
+    async def _ask(self, question: Question, refused: list[ApprovalError]) -> Consent:
+        """Raises ApprovalRequired with the request, unless the reviewer hook consents at once."""
+        request = await self._request(question)
+        if self._reviewer is not None and request.status == "pending":
+            request = await self._reviewed(request)
+            if request.status == "approved" and request.token is not None and request.binding == question.binding:
+                token = self._read(request.token, question)
+                return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms)
+        raise _required(question, request, refused)
+
+    async def _request(self, question: Question) -> ApprovalRequest:
+        """The durable request: the one that asks the same and waits, or a new one."""
+        now = self.now_ms
+        new = ApprovalRequest.new(
+            question.binding,
+            question.arguments,
+            message_type=question.message_type,
+            reasons=question.reasons,
+            context_id=question.context_id or "-",
+            now_ms=now,
+            risk=question.risk,
+            four_eyes=question.four_eyes,
+        )
+        store = await self.store()
+        row, made = await store.ask(Ask(row_of(new), now))
+        if made:
+            await self._poke()
+        return request_of(row)
+
+    async def _poke(self) -> None:
+        (await self.desk()).tell(Poke())
+
+    # -- the reviewer hook -----------------------------------------------------------------------------------------------------------------------------
+
+    async def _reviewed(self, request: ApprovalRequest) -> ApprovalRequest:
+        """The request after the hook was asked. One request is reviewed once at a time, whoever asks it."""
+        for _ in range(MAX_EDITS):
+            while (other := self._reviewing.get(request.id)) is not None:
+                await other.wait()
+            now = await self._look_up(request.id)
+            if now.status != "pending":
+                return now
+            done = self._reviewing[request.id] = trio.Event()
+            try:
+                found = await self.kernel.consult(self._review, request, holder=True)
+                now = request if found is None else await self._carry_out(request, found)
+            finally:
+                del self._reviewing[request.id]
+                done.set()
+            if now.id == request.id:
+                return now
+            request = now  # an edit: the hook is asked about the new one
+        return request
+
+    async def _review(self, request: ApprovalRequest) -> Review | None:
+        assert self._reviewer is not None
+        return await ask_reviewer(self._reviewer, request, self._reviewer_timeout)
+
+    async def _carry_out(self, request: ApprovalRequest, review: Review) -> ApprovalRequest:
+        """Decides as the hook says. Where another was quicker, their decision holds."""
+        assert self._reviewer is not None
+        who = name_of(self._reviewer)
+        desk = await self.desk()
+        try:
+            if review.kind == "approve":
+                await desk.ask(Approve(request.id, who, True, review.note, 3_600))
+            elif review.kind == "edit":
+                edited: ApprovalRequest = await desk.ask(EditRequest(request.id, review.arguments, who, True, review.note))
+                return edited
+            else:
+                kind = "rejected" if review.kind == "reject" else "responded"
+                await desk.ask(Reject(request.id, who, True, review.note, kind))
+        except ApprovalError as error:
+            _log.warning("the reviewer hook's decision about %s was not taken: %s", request.id, error)
+        return await self._look_up(request.id)
+
+    async def _look_up(self, request_id: str) -> ApprovalRequest:
+        store = await self.store()
+        return request_of(await store.ask(Get(request_id, self.now_ms)), token=True)
+
+
+def _required(question: Question, request: ApprovalRequest, refused: list[ApprovalError]) -> ApprovalRequired | Denied:
+    operation = question.binding.operation
+    if request.status == "rejected":
+        said = f": {request.note}" if request.note else ""
+        return Denied(
+            f"{operation} was rejected by {request.reviewer}{said}",
+            operation=operation,
+            subject=question.binding.subject,
+            reason="rejected",
+        )
+    why = "; ".join(question.reasons)
+    if request.status == "approved":
+        state = f"the request {request.id} is approved: pass its token, approvals=[…]"
+    else:
+        state = f"the request {request.id} waits for a person. `retinue approvals show {request.id}` shows it; ask again with approvals=[token] when it is approved"
+    other = f" What came with the message is no approval of this call: {refused[-1]}" if refused else ""
+    return ApprovalRequired(
+        f"{operation or question.message_type} at {question.binding.audience} needs a person's consent ({why}): {state}.{other}",
+        operation=operation,
+        path=question.binding.audience,
+        requests=(request.without_token(),),
+    )

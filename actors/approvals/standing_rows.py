@@ -1,0 +1,60 @@
+"""Standing consents as rows: signed texts, believed only where the signature fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from retinue.security.errors import ApprovalError
+from retinue.security.standing import StandingConsent, read_standing
+from retinue.security.visible import visible
+
+if TYPE_CHECKING:
+    from retinue.actors.approvals.tables import Row
+    from retinue.security.approval_keys import VerifyingKeys
+
+__all__ = ["StandingReader", "standing_row"]
+
+MAX_KNOWN: Final = 1_024
+"""Texts whose signature was checked that one reader remembers."""
+
+
+def standing_row(consent: StandingConsent, signed: str) -> Row:
+    """The row of a new standing consent."""
+    return {
+        "id": consent.id,
+        "pattern": consent.pattern,
+        "subject": consent.subject,
+        "tenant": consent.tenant,
+        "audience": consent.audience,
+        "described": visible(consent.text),
+        "approver": consent.approver,
+        "issued_ms": consent.issued_ms,
+        "expires_ms": consent.expires_ms,
+        "signed": signed,
+    }
+
+
+class StandingReader:
+    """Reads standing consents from rows, and checks each signature once for each set of keys."""
+
+    __slots__ = ("_keys", "_known")
+
+    def __init__(self) -> None:
+        self._keys: VerifyingKeys | None = None
+        self._known: dict[str, StandingConsent | None] = {}
+
+    def read(self, row: Row, keys: VerifyingKeys) -> StandingConsent | None:
+        """The consent; None where the signature does not fit, or the row's id is another than the signed one: somebody wrote into the file."""
+        if keys != self._keys:
+            self._keys = keys
+            self._known.clear()
+        signed = row["signed"]
+        if signed not in self._known:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            try:
+                self._known[signed] = read_standing(signed, keys)
+            except ApprovalError:
+                self._known[signed] = None
+        found = self._known[signed]
+        return found if found is not None and found.id == row["id"] else None

@@ -1,0 +1,388 @@
+"""Works of the desk: requests are made, decided, edited and read. Each is one transaction; see `retinue.actors.store`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from retinue.actors.approvals.ledger import add_event, epoch_of, expire_due, find_one, first, moment, rows, seen_at
+from retinue.actors.approvals.tables import Row
+from retinue.actors.store.work import Work
+from retinue.mailbox.messages import message
+from retinue.security.approvals import MAX_REASONS
+from retinue.security.errors import ApprovalError
+from retinue.security.limits import moment as shown_moment
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+__all__ = ["AddFeedback", "Ask", "Decide", "Edit", "Find", "Get", "ListFeedback", "Mark", "Search", "status_at"]
+
+MAX_PENDING: Final = 10_000
+"""Requests that may wait at one desk."""
+
+MAX_PENDING_OF_SUBJECT: Final = 1_000
+"""Requests of one subject that may wait at one desk."""
+
+MAX_FEEDBACK: Final = 1_000
+"""Lines of feedback that one request may have."""
+
+
+def status_at(row: Row, now: int) -> Row:
+    """The row as it is at that time: one that waits and is due has expired, whoever writes that down."""
+    if row["status"] == "pending" and row["expires_ms"] <= now:
+        return {**row, "status": "expired", "decided_ms": row["expires_ms"]}
+    return row
+
+
+@message(name="retinue-approvals/Ask@1")
+class Ask(Work[tuple[Row, bool]]):
+    """Finds the request that asks the same and waits, or is approved and not spent; else makes one. Answers with it, and whether it is new.
+
+    Attributes:
+        row: The row of a new request.
+        now_ms: The time.
+    """
+
+    full: ClassVar[bool] = True
+
+    row: Row
+    now_ms: int
+
+    def run(self, database: Database) -> tuple[Row, bool]:
+        """See the class. Raises ApprovalError ("full", "clock")."""
+        now = moment(database, self.now_ms)
+        expire_due(database, now)
+        question = self.row["question"]
+        same = first(
+            database,
+            "SELECT * FROM requests WHERE question = ? AND (status = 'pending' OR (status = 'approved' AND token_expires_ms > ? AND epoch = ? "
+            "AND NOT EXISTS (SELECT 1 FROM spent WHERE spent.jti = requests.jti))) ORDER BY status = 'approved' DESC, created_ms LIMIT 1",
+            question,
+            now,
+            epoch_of(database),
+        )
+        if same is not None:
+            return same, False
+        return _insert(database, {**self.row, "reasons": _with_history(database, self.row)}, now), True
+
+
+def _with_history(database: Database, row: Row) -> str:
+    """The reasons, and what a person should know who is asked once more."""
+    reasons = json.loads(row["reasons"])
+    if len(reasons) > MAX_REASONS - 2:
+        return str(row["reasons"])
+    unknown = first(database, "SELECT jti FROM spent WHERE question = ? AND outcome = 'indeterminate' LIMIT 1", row["question"])
+    if unknown is not None:
+        reasons.append(
+            f"the same was approved before and interrupted ({unknown['jti']}): whether it was done is not known. See `retinue approvals indeterminate`"
+        )
+    before = first(
+        database,
+        "SELECT id, reviewer, decided_ms FROM requests WHERE question = ? AND status = 'rejected' ORDER BY decided_ms DESC",
+        row["question"],
+    )
+    if before is not None:
+        reasons.append(f"the same was rejected by {before['reviewer']} on {shown_moment(before['decided_ms'])} ({before['id']})")
+    return json.dumps(reasons, ensure_ascii=False)
+
+
+def _insert(database: Database, row: Row, now: int) -> Row:
+    (waiting,) = database.execute("SELECT COUNT(*) FROM requests WHERE status = 'pending'").fetchone()
+    (of_subject,) = database.execute("SELECT COUNT(*) FROM requests WHERE status = 'pending' AND subject = ?", (row["subject"],)).fetchone()
+    if waiting >= MAX_PENDING or of_subject >= MAX_PENDING_OF_SUBJECT:
+        whose, most = ("in all", MAX_PENDING) if waiting >= MAX_PENDING else (f"of {row['subject'][:80]!r}", MAX_PENDING_OF_SUBJECT)
+        raise ApprovalError(
+            f"{most:,} requests {whose} wait for a person, and no more are taken. Decide some: `retinue approvals list`.", reason="full"
+        )
+    names = ", ".join(row)
+    database.execute(f"INSERT INTO requests ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))  # noqa: S608 - our own names
+    add_event(database, now, "requested", request=row["id"], who=row["subject"])
+    return find_one(database, row["id"])
+
+
+@message(name="retinue-approvals/Decide@1")
+class Decide(Work[Row]):
+    """Decides a request that waits: exactly one decision is taken, whoever else decides at the same time. Answers with its row.
+
+    Attributes:
+        id: The request.
+        status: "approved", "rejected" or "cancelled".
+        reviewer: Who decides.
+        asserted: Whether code said who that is, and nothing proved it.
+        note: What they say.
+        now_ms: The time.
+        token: With "approved": the signed token.
+        jti: Its id.
+        token_expires_ms: When it ends.
+        kind: The event's name: "approved", "rejected", "responded" or "cancelled". Default: the status.
+        batch: The id of the decision that it is decided in together with others.
+        via: The desk that it is decided at.
+    """
+
+    full: ClassVar[bool] = True
+
+    id: str
+    status: str
+    reviewer: str
+    asserted: bool
+    note: str
+    now_ms: int
+    token: str | None = None
+    jti: str | None = None
+    token_expires_ms: int | None = None
+    kind: str | None = None
+    batch: str | None = None
+    via: str = ""
+
+    def run(self, database: Database) -> Row:
+        """See the class. Raises ApprovalError ("unknown", "decided", "expired", "clock")."""
+        now = moment(database, self.now_ms)
+        _check_open(find_one(database, self.id), now)
+        database.execute(
+            "UPDATE requests SET status = ?, decided_ms = ?, reviewer = ?, reviewer_asserted = ?, note = ?, token = ?, jti = ?, token_expires_ms = ?, "
+            "batch = COALESCE(?, batch), epoch = ? WHERE id = ? AND status = 'pending'",
+            (
+                self.status,
+                now,
+                self.reviewer,
+                int(self.asserted),
+                self.note,
+                self.token,
+                self.jti,
+                self.token_expires_ms,
+                self.batch,
+                epoch_of(database),
+                self.id,
+            ),
+        )
+        add_event(database, now, self.kind or self.status, request=self.id, jti=self.jti, who=self.reviewer, detail=self.note, via=self.via)
+        return find_one(database, self.id)
+
+
+def _check_open(row: Row, now: int) -> None:
+    status = status_at(row, now)["status"]
+    if status == "expired":
+        raise ApprovalError(
+            f"the request {row['id']} has expired, on {shown_moment(row['expires_ms'])}. Whoever needs it asks again.", reason="expired"
+        )
+    if status != "pending":
+        by = f" by {row['reviewer']}" if row["reviewer"] else ""
+        raise ApprovalError(f"the request {row['id']} was {status} before{by}, and a decision is not taken back.", reason="decided")
+
+
+@message(name="retinue-approvals/Edit@1")
+class Edit(Work[Row]):
+    """Puts a request with other arguments in the place of one that waits. The old one is cancelled, the new one waits. Answers with the new row.
+
+    Attributes:
+        id: The old request.
+        row: The row of the new one.
+        reviewer: Who edits.
+        asserted: Whether code said who that is.
+        note: What they say.
+        now_ms: The time.
+        via: The desk that it is edited at.
+    """
+
+    full: ClassVar[bool] = True
+
+    id: str
+    row: Row
+    reviewer: str
+    asserted: bool
+    note: str
+    now_ms: int
+    via: str = ""
+
+    def run(self, database: Database) -> Row:
+        """See the class. Raises ApprovalError ("unknown", "decided", "expired", "full", "clock")."""
+        now = moment(database, self.now_ms)
+        _check_open(find_one(database, self.id), now)
+        database.execute(
+            "UPDATE requests SET status = 'cancelled', decided_ms = ?, reviewer = ?, reviewer_asserted = ?, note = ?, edited_to = ? WHERE id = ?",
+            (now, self.reviewer, int(self.asserted), self.note, self.row["id"], self.id),
+        )
+        add_event(database, now, "edited", request=self.id, who=self.reviewer, detail=f"to {self.row['id']}", via=self.via)
+        return _insert(database, self.row, now)
+
+
+@message(name="retinue-approvals/AddFeedback@1")
+class AddFeedback(Work[None]):
+    """Adds what a person has to say about a request, whatever became of it.
+
+    Attributes:
+        id: The request.
+        text: What they say.
+        reviewer: Who.
+        asserted: Whether code said who that is.
+        now_ms: The time.
+    """
+
+    id: str
+    text: str
+    reviewer: str
+    asserted: bool
+    now_ms: int
+
+    def run(self, database: Database) -> None:
+        """See the class. Raises ApprovalError ("unknown", "full", "clock")."""
+        now = moment(database, self.now_ms)
+        find_one(database, self.id)
+        (count,) = database.execute("SELECT COUNT(*) FROM feedback WHERE request_id = ?", (self.id,)).fetchone()
+        if count >= MAX_FEEDBACK:
+            raise ApprovalError(f"the request {self.id} has {count:,} lines of feedback, and no more are taken.", reason="full")
+        database.execute(
+            "INSERT INTO feedback (request_id, at_ms, reviewer, reviewer_asserted, text) VALUES (?, ?, ?, ?, ?)",
+            (self.id, now, self.reviewer, int(self.asserted), self.text),
+        )
+        add_event(database, now, "feedback", request=self.id, who=self.reviewer, detail=self.text[:200])
+
+
+@message(name="retinue-approvals/ListFeedback@1")
+class ListFeedback(Work[tuple[Row, ...]]):
+    """Answers with what people have said about a request, oldest first.
+
+    Attributes:
+        id: The request.
+    """
+
+    reads: ClassVar[bool] = True
+
+    id: str
+
+    def run(self, database: Database) -> tuple[Row, ...]:
+        """See the class."""
+        return tuple(rows(database, "SELECT * FROM feedback WHERE request_id = ? ORDER BY number", self.id))
+
+
+@message(name="retinue-approvals/Get@1")
+class Get(Work[Row]):
+    """Answers with the row of a request, with what was spent of it as "spent_ms", "outcome" and "owner" (None where nothing was).
+
+    Attributes:
+        id: The request's id; with `prefix`, the beginning of it.
+        now_ms: The time.
+        prefix: Whether a beginning is enough, where only one request has it.
+    """
+
+    reads: ClassVar[bool] = True
+
+    id: str
+    now_ms: int
+    prefix: bool = False
+
+    def run(self, database: Database) -> Row:
+        """See the class. Raises ApprovalError ("unknown", "clock")."""
+        now = seen_at(database, self.now_ms)
+        found = self._by_prefix(database) if self.prefix else find_one(database, self.id)
+        spent = first(database, "SELECT spent_ms, outcome, owner FROM spent WHERE jti = ?", found["jti"])
+        return {**status_at(found, now), **(spent or dict.fromkeys(("spent_ms", "outcome", "owner")))}
+
+    def _by_prefix(self, database: Database) -> Row:
+        beginning = self.id if self.id.startswith("apr_") else f"apr_{self.id}"
+        exact = first(database, "SELECT * FROM requests WHERE id = ?", beginning)
+        if exact is not None:
+            return exact
+        found = rows(database, "SELECT * FROM requests WHERE substr(id, 1, ?) = ? LIMIT 2", len(beginning), beginning)
+        if len(found) > 1:
+            raise ApprovalError(f"several requests begin with {beginning[:80]!r}. Give more of the id.", reason="unknown")
+        return found[0] if found and len(beginning) > len("apr_") else find_one(database, self.id)
+
+
+@message(name="retinue-approvals/Find@1")
+class Find(Work[tuple[Row, ...]]):
+    """Answers with the rows of requests, oldest first.
+
+    Attributes:
+        now_ms: The time.
+        status: Only those of this status.
+        subject: Only those of this subject.
+        operation: Only those of this operation.
+        batch: Only those of this batch.
+        limit: How many at most, the latest.
+    """
+
+    reads: ClassVar[bool] = True
+
+    now_ms: int
+    status: str | None = None
+    subject: str | None = None
+    operation: str | None = None
+    batch: str | None = None
+    limit: int = 10_000
+
+    def run(self, database: Database) -> tuple[Row, ...]:
+        """See the class. Raises ApprovalError ("clock")."""
+        now = seen_at(database, self.now_ms)
+        where: list[str] = []
+        parameters: list[Any] = []
+        for name in ("subject", "operation", "batch"):
+            value = getattr(self, name)
+            if value is not None:
+                where.append(f"{name} = ?")
+                parameters.append(value)
+        if self.status == "expired":
+            where.append("(status = 'expired' OR (status = 'pending' AND expires_ms <= ?))")
+            parameters.append(now)
+        elif self.status == "pending":
+            where.append("status = 'pending' AND expires_ms > ?")
+            parameters.append(now)
+        elif self.status is not None:
+            where.append("status = ?")
+            parameters.append(self.status)
+        condition = f"WHERE {' AND '.join(where)}" if where else ""
+        found = rows(database, f"SELECT * FROM requests {condition} ORDER BY created_ms DESC, rowid DESC LIMIT ?", *parameters, self.limit)  # noqa: S608
+        return tuple(status_at(row, now) for row in reversed(found))
+
+
+@message(name="retinue-approvals/Search@1")
+class Search(Work[tuple[int, tuple[Row, ...]]]):
+    """Answers with the number of the last event, and the events after one, with the operation, subject, audience and message type of their requests.
+
+    Attributes:
+        after: The number of an event; -1 for none of them.
+        limit: How many at most, the earliest.
+    """
+
+    reads: ClassVar[bool] = True
+
+    after: int
+    limit: int = 1_000
+
+    def run(self, database: Database) -> tuple[int, tuple[Row, ...]]:
+        """See the class."""
+        (last,) = database.execute("SELECT COALESCE(MAX(number), 0) FROM events").fetchone()
+        if self.after < 0 or self.after >= last:
+            return last, ()
+        found = rows(
+            database,
+            "SELECT events.*, requests.operation, requests.subject, requests.audience, requests.message_type FROM events LEFT JOIN requests "
+            "ON requests.id = events.request_id WHERE events.number > ? ORDER BY events.number LIMIT ?",
+            self.after,
+            self.limit,
+        )
+        return (found[-1]["number"] if found else last), tuple(found)
+
+
+@message(name="retinue-approvals/Mark@1")
+class Mark(Work[int]):
+    """Keeps the number of the last event that somebody has dealt with, which never gets smaller. Answers with it.
+
+    Attributes:
+        name: What for.
+        number: The number; 0 only answers.
+    """
+
+    name: str
+    number: int = 0
+
+    def run(self, database: Database) -> int:
+        """See the class."""
+        if self.number:
+            database.execute(
+                "INSERT INTO marks VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET number = max(number, excluded.number)",
+                (self.name, self.number),
+            )
+        found = first(database, "SELECT number FROM marks WHERE name = ?", self.name)
+        return 0 if found is None else int(found["number"])

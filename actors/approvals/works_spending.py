@@ -1,0 +1,409 @@
+"""Works of the desk: approvals are spent, their outcomes noted, and standing consents kept. Each is one transaction; see `retinue.actors.store`."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from retinue.actors.approvals.ledger import CLOCK_TOLERANCE_MS, add_event, epoch_of, expire_due, find_one, first, moment, rows, seen_at
+from retinue.actors.approvals.owners import is_alive
+from retinue.actors.approvals.tables import Row
+from retinue.actors.store.work import Work
+from retinue.mailbox.messages import message
+from retinue.security.errors import ApprovalError
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+__all__ = [
+    "Count",
+    "Indeterminate",
+    "KeepStanding",
+    "ListStanding",
+    "NoteOutcome",
+    "Resolve",
+    "Spend",
+    "Tidy",
+    "Unspent",
+    "WithdrawStanding",
+]
+
+INDETERMINATE: Final = "indeterminate"
+"""The outcome of what was spent, and whose process ended before it said how it went."""
+
+MAX_STANDING: Final = 1_000
+"""Standing consents in force at one desk."""
+
+KEEP_SPENT_MS: Final = 30 * 24 * 3_600_000
+"""How long what was spent is kept for people to look at, beyond the end of its token; until that end it is kept in any case."""
+
+DEAD_TEXT: Final = "its process ended between the approval's use and the outcome"
+
+
+@message(name="retinue-approvals/Unspent@1")
+class Unspent(Work[Row]):
+    """Looks whether a token may be spent, without doing it. Answers with the request's row.
+
+    Attributes:
+        jti: The token's id.
+        request_id: The request that it says it approves.
+        now_ms: The time.
+    """
+
+    reads: ClassVar[bool] = True
+
+    jti: str
+    request_id: str
+    now_ms: int
+
+    def run(self, database: Database) -> Row:
+        """See the class. Raises ApprovalError ("spent", "unknown", "decided", "clock")."""
+        seen_at(database, self.now_ms)
+        return _check_unspent(database, self.jti, self.request_id)
+
+
+def _check_unspent(database: Database, jti: str, request_id: str) -> Row:
+    if first(database, "SELECT jti FROM spent WHERE jti = ?", jti) is not None:
+        raise ApprovalError(f"the approval {jti} was spent before, and each is good for one call. Ask again.", reason="spent")
+    row = find_one(database, request_id)
+    if row["status"] != "approved":
+        raise ApprovalError(f"the request {request_id} of this approval is {row['status']}, not approved.", reason="decided")
+    if row["jti"] != jti:
+        raise ApprovalError(f"the request {request_id} was not approved with this token. Ask again.", reason="unknown")
+    if row["epoch"] != epoch_of(database):
+        raise ApprovalError(
+            f"since the request {request_id} was approved, the approvals' file was damaged and mended: whether the approval was spent is not known. Ask again.",
+            reason="store",
+        )
+    return row
+
+
+@message(name="retinue-approvals/Spend@1")
+class Spend(Work[int]):
+    """Spends an approval: the commit point, before the effect. Answers with the time.
+
+    Attributes:
+        jti: What is spent; never again.
+        kind: "token" or "standing".
+        request_id: The request of a token.
+        standing_id: The standing consent.
+        operation, subject, audience, arguments_digest, question: Of the call, for those who read it.
+        approver: Who consented.
+        expires_ms: When the approval ends.
+        owner: The process that goes on to do it.
+        now_ms: The time.
+    """
+
+    full: ClassVar[bool] = True
+
+    jti: str
+    kind: str
+    request_id: str | None
+    standing_id: str | None
+    operation: str | None
+    subject: str
+    audience: str
+    arguments_digest: str
+    question: str
+    approver: str
+    expires_ms: int
+    owner: str
+    now_ms: int
+
+    def run(self, database: Database) -> int:
+        """See the class. Raises ApprovalError ("spent", "unknown", "decided", "expired", "clock")."""
+        now = moment(database, self.now_ms)
+        if self.kind == "token":
+            row = _check_unspent(database, self.jti, self.request_id or "")
+            ends = min(self.expires_ms, row["token_expires_ms"])
+        else:
+            ends = min(self.expires_ms, self._standing_end(database))
+        if ends <= now:
+            raise ApprovalError("the approval expired before it could be used. Ask again.", reason="expired")
+        try:
+            database.execute(
+                "INSERT INTO spent (jti, kind, request_id, standing_id, operation, subject, audience, arguments_digest, question, approver, expires_ms, "
+                "spent_ms, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    self.jti,
+                    self.kind,
+                    self.request_id,
+                    self.standing_id,
+                    self.operation,
+                    self.subject,
+                    self.audience,
+                    self.arguments_digest,
+                    self.question,
+                    self.approver,
+                    ends,
+                    now,
+                    self.owner,
+                ),
+            )
+        except sqlite3.IntegrityError:
+            raise ApprovalError(
+                f"the approval {self.jti} was spent before, and each is good for one call. Ask again.", reason="spent"
+            ) from None
+        add_event(database, now, "spent", request=self.request_id, jti=self.jti, standing=self.standing_id, who=self.subject)
+        return now
+
+    def _standing_end(self, database: Database) -> int:
+        found = first(database, "SELECT withdrawn_ms, expires_ms, epoch FROM standing WHERE id = ?", self.standing_id)
+        if found is None or found["withdrawn_ms"] is not None or found["epoch"] != epoch_of(database):
+            raise ApprovalError(f"the standing consent {self.standing_id} is not in force any more. Ask again.", reason="decided")
+        ends: int = found["expires_ms"]
+        return ends
+
+
+@message(name="retinue-approvals/NoteOutcome@1")
+class NoteOutcome(Work[bool]):
+    """Notes how it ended. Answers whether that was news: an outcome is noted once.
+
+    Attributes:
+        jti: What was spent.
+        outcome: "succeeded", "failed: TypeName", "cancelled" or "not run".
+        now_ms: The time.
+    """
+
+    jti: str
+    outcome: str
+    now_ms: int
+
+    def run(self, database: Database) -> bool:
+        """See the class."""
+        now = _latest(database, self.now_ms)
+        # Also what others took for interrupted: whoever did it knows better.
+        changed = database.execute(
+            "UPDATE spent SET outcome = ?, outcome_ms = ? WHERE jti = ? AND (outcome IS NULL OR (outcome = ? AND resolved_by IS NULL))",
+            (self.outcome, now, self.jti, INDETERMINATE),
+        )
+        if not changed.rowcount:
+            return False
+        add_event(database, now, "outcome", jti=self.jti, request=_request_of(database, self.jti), detail=self.outcome)
+        return True
+
+
+def _latest(database: Database, now_ms: int) -> int:
+    """The time for what is only noted: it must not be lost for a clock that is wrong."""
+    try:
+        return moment(database, now_ms)
+    except ApprovalError:
+        found = first(database, "SELECT floor_ms FROM clock")
+        return now_ms if found is None else int(found["floor_ms"])
+
+
+def _request_of(database: Database, jti: str) -> str | None:
+    found = first(database, "SELECT request_id FROM spent WHERE jti = ?", jti)
+    return None if found is None else found["request_id"]
+
+
+@message(name="retinue-approvals/Tidy@1")
+class Tidy(Work[tuple[Row, ...]]):
+    """Ends what is due, finds what was interrupted, and forgets what nobody can use any more. Answers with what was found interrupted by this.
+
+    Attributes:
+        now_ms: The time.
+        ended: An owner that has ended in good order, whose open ones are interrupted too.
+    """
+
+    now_ms: int
+    ended: str = ""
+
+    def run(self, database: Database) -> tuple[Row, ...]:
+        """See the class. Raises ApprovalError ("clock")."""
+        now = moment(database, self.now_ms)
+        expire_due(database, now)
+        interrupted = []
+        for row in rows(database, "SELECT * FROM spent WHERE outcome IS NULL"):
+            if row["owner"] == self.ended or not is_alive(row["owner"]):
+                database.execute("UPDATE spent SET outcome = ?, outcome_ms = ? WHERE jti = ?", (INDETERMINATE, now, row["jti"]))
+                add_event(
+                    database, now, INDETERMINATE, jti=row["jti"], request=row["request_id"], standing=row["standing_id"], detail=DEAD_TEXT
+                )
+                interrupted.append(row)
+        # A token is refused by its own end from then on. The clock of the file never goes back, and whoever's is behind it by more than the tolerance is refused.
+        database.execute(
+            "DELETE FROM spent WHERE expires_ms < ? AND spent_ms < ? AND outcome IS NOT NULL AND outcome <> ?",
+            (now - CLOCK_TOLERANCE_MS, now - KEEP_SPENT_MS, INDETERMINATE),
+        )
+        return tuple(interrupted)
+
+
+@message(name="retinue-approvals/Indeterminate@1")
+class Indeterminate(Work[tuple[Row, ...]]):
+    """Answers with what was spent and interrupted, and no person has resolved yet, oldest first."""
+
+    reads: ClassVar[bool] = True
+
+    def run(self, database: Database) -> tuple[Row, ...]:
+        """See the class."""
+        found = rows(
+            database, "SELECT * FROM spent WHERE (outcome = ? AND resolved_by IS NULL) OR outcome IS NULL ORDER BY spent_ms", INDETERMINATE
+        )
+        return tuple(row for row in found if row["outcome"] is not None or not is_alive(row["owner"]))
+
+
+@message(name="retinue-approvals/Resolve@1")
+class Resolve(Work[None]):
+    """A person has found out how something ended that was interrupted.
+
+    Attributes:
+        jti: What was spent.
+        outcome: "succeeded", "failed" or "not run".
+        reviewer: Who says so.
+        asserted: Whether code said who that is.
+        note: How they know.
+        now_ms: The time.
+        via: The desk that it is said at.
+    """
+
+    full: ClassVar[bool] = True
+
+    jti: str
+    outcome: str
+    reviewer: str
+    asserted: bool
+    note: str
+    now_ms: int
+    via: str = ""
+
+    def run(self, database: Database) -> None:
+        """See the class. Raises ApprovalError ("unknown", "decided", "clock")."""
+        now = moment(database, self.now_ms)
+        row = first(database, "SELECT * FROM spent WHERE jti = ?", self.jti)
+        if row is None:
+            raise ApprovalError(
+                f"no approval {self.jti[:80]!r} was spent. `retinue approvals indeterminate` shows those to resolve.", reason="unknown"
+            )
+        if row["outcome"] is None and is_alive(row["owner"]):
+            raise ApprovalError(f"what {self.jti} approves is in progress; its outcome will be noted when it ends.", reason="decided")
+        if row["outcome"] not in (None, INDETERMINATE):
+            raise ApprovalError(f"the outcome of {self.jti} is known: {row['outcome']}.", reason="decided")
+        database.execute(
+            "UPDATE spent SET outcome = ?, outcome_ms = ?, resolved_by = ?, note = ? WHERE jti = ?",
+            (self.outcome, now, self.reviewer, self.note, self.jti),
+        )
+        add_event(
+            database,
+            now,
+            "resolved",
+            jti=self.jti,
+            request=row["request_id"],
+            who=self.reviewer,
+            detail=f"{self.outcome}: {self.note}"[:500],
+            via=self.via,
+        )
+
+
+@message(name="retinue-approvals/KeepStanding@1")
+class KeepStanding(Work[None]):
+    """Keeps a standing consent.
+
+    Attributes:
+        row: Its row.
+        now_ms: The time.
+        via: The desk that it is given at.
+    """
+
+    full: ClassVar[bool] = True
+
+    row: Row
+    now_ms: int
+    via: str = ""
+
+    def run(self, database: Database) -> None:
+        """See the class. Raises ApprovalError ("full", "clock")."""
+        now = moment(database, self.now_ms)
+        (count,) = database.execute("SELECT COUNT(*) FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ?", (now,)).fetchone()
+        if count >= MAX_STANDING:
+            raise ApprovalError(f"{count:,} standing consents are in force, and no more are taken. Withdraw some.", reason="full")
+        row = {**self.row, "epoch": epoch_of(database)}
+        names = ", ".join(row)
+        database.execute(f"INSERT INTO standing ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))  # noqa: S608 - our own names
+        add_event(database, now, "always", standing=self.row["id"], who=self.row["approver"], detail=self.row["described"], via=self.via)
+
+
+@message(name="retinue-approvals/ListStanding@1")
+class ListStanding(Work[tuple[Row, ...]]):
+    """Answers with the standing consents in force, oldest first.
+
+    Attributes:
+        now_ms: The time.
+    """
+
+    reads: ClassVar[bool] = True
+
+    now_ms: int
+
+    def run(self, database: Database) -> tuple[Row, ...]:
+        """See the class. Raises ApprovalError ("clock")."""
+        now = seen_at(database, self.now_ms)
+        return tuple(
+            rows(
+                database,
+                "SELECT * FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ? AND epoch = ? ORDER BY issued_ms, rowid",
+                now,
+                epoch_of(database),
+            )
+        )
+
+
+@message(name="retinue-approvals/WithdrawStanding@1")
+class WithdrawStanding(Work[None]):
+    """Withdraws a standing consent: from the commit on it covers nothing.
+
+    Attributes:
+        id: The standing consent.
+        reviewer: Who withdraws it.
+        now_ms: The time.
+        via: The desk that it is withdrawn at.
+    """
+
+    full: ClassVar[bool] = True
+
+    id: str
+    reviewer: str
+    now_ms: int
+    via: str = ""
+
+    def run(self, database: Database) -> None:
+        """See the class. Raises ApprovalError ("unknown", "decided")."""
+        now = _latest(database, self.now_ms)  # taking away is right at any time
+        found = first(database, "SELECT withdrawn_ms FROM standing WHERE id = ?", self.id)
+        if found is None:
+            raise ApprovalError(
+                f"there is no standing consent {self.id[:80]!r}. `retinue approvals standing` shows them.", reason="unknown"
+            )
+        if found["withdrawn_ms"] is not None:
+            raise ApprovalError(f"the standing consent {self.id} was withdrawn before.", reason="decided")
+        database.execute("UPDATE standing SET withdrawn_ms = ?, withdrawn_by = ? WHERE id = ?", (now, self.reviewer, self.id))
+        add_event(database, now, "withdrawn", standing=self.id, who=self.reviewer, via=self.via)
+
+
+@message(name="retinue-approvals/Count@1")
+class Count(Work[Row]):
+    """Answers with how many there are of what: the statuses of requests, "spent", "indeterminate" and "standing".
+
+    Attributes:
+        now_ms: The time.
+    """
+
+    reads: ClassVar[bool] = True
+
+    now_ms: int
+
+    def run(self, database: Database) -> Row:
+        """See the class. Raises ApprovalError ("clock")."""
+        now = seen_at(database, self.now_ms)
+        counts: Row = dict.fromkeys(("pending", "approved", "rejected", "expired", "cancelled"), 0)
+        due = "CASE WHEN status = 'pending' AND expires_ms <= ? THEN 'expired' ELSE status END"
+        for row in rows(database, f"SELECT {due} AS what, COUNT(*) AS number FROM requests GROUP BY what", now):  # noqa: S608
+            counts[row["what"]] = row["number"]
+        (counts["spent"],) = database.execute("SELECT COUNT(*) FROM spent").fetchone()
+        (counts["indeterminate"],) = database.execute(
+            "SELECT COUNT(*) FROM spent WHERE outcome = ? AND resolved_by IS NULL", (INDETERMINATE,)
+        ).fetchone()
+        (counts["standing"],) = database.execute(
+            "SELECT COUNT(*) FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ?", (now,)
+        ).fetchone()
+        return counts
