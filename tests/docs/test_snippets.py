@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from housekeeping import ROOT, pyproject
+from retinue.cli.group import main
 from snippets import Snippet, commands, snippets
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -61,6 +63,10 @@ def check_command(words: list[str]) -> str:
             execute([sys.executable, "-m", "pytest", "--collect-only", "-q", *options, "tests/house/test_layout.py"], ROOT)
         case ["retinue", ("demo" | "models") as name, *_]:  # they may fetch and load a model: tests/cli runs them
             return execute([sys.executable, "-m", "retinue", name, "--help"], ROOT)
+        case ["retinue", ("serve" | "token" | "ask" | "send" | "stream" | "ps" | "approvals") as name, *arguments]:
+            check_options(name, [word for word in arguments if word != "&"])  # test_gateway_page.py runs them
+        case ["curl", *_]:
+            assert "/v1/ask" in shlex.join(words)  # test_gateway_page.py runs it
         case ["retinue", *arguments]:
             return execute([sys.executable, "-m", "retinue", *arguments], ROOT)
         case ["python", "-m", "benchmarks", *_]:  # they take minutes
@@ -72,6 +78,19 @@ def check_command(words: list[str]) -> str:
         case _:
             raise AssertionError(f"teach tests/docs/test_snippets.py how to check: {shlex.join(words)}")
     return ""
+
+
+def check_options(name: str, arguments: list[str]) -> None:
+    """Look whether the command line has these sub-commands and options; a word after an option is its value, others are arguments."""
+    context = click.Context(main)
+    command = main.get_command(context, name)
+    if isinstance(command, click.Group) and arguments:
+        command, arguments = command.get_command(context, arguments[0]), arguments[1:]
+    assert command is not None, name
+    try:
+        command.make_context(name, arguments)
+    except click.UsageError as error:
+        raise AssertionError(f"retinue {name} {shlex.join(arguments)}: {error.format_message()}") from None
 
 
 def check_installation(wanted: list[str]) -> None:
@@ -96,7 +115,14 @@ def test_ci_runs_the_very_test_command_that_the_readme_gives() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["rm", "-rf", "x"], ["retinue", "no-such-command"], ["pip", "install", ".[no-such-extra]"], ["pip", "install", "other"]]
+    "words",
+    [
+        ["rm", "-rf", "x"],
+        ["retinue", "serve", "examples.counter:main", "--no-such-option"],
+        ["retinue", "no-such-command"],
+        ["pip", "install", ".[no-such-extra]"],
+        ["pip", "install", "other"],
+    ],
 )
 def test_a_command_that_cannot_work_is_found(words: list[str]) -> None:
     with pytest.raises(AssertionError):

@@ -1,0 +1,72 @@
+"""The commands of the page about the gateway, one after the other, in a shell of their own: serve, mint, ask, and an HTTP client that is not ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from housekeeping import ROOT
+from snippets import commands, snippets
+
+PAGE = ROOT / "docs" / "gateway.md"
+SHELL = [
+    command for snippet in snippets(PAGE, PAGE.read_text(encoding="utf-8")) if snippet.language == "sh" for command, _ in commands(snippet)
+]
+
+
+def command(beginning: str) -> list[str]:
+    (found,) = [line for line in SHELL if line.startswith(beginning)]
+    return shlex.split(found.removesuffix("&"))
+
+
+def environment() -> dict[str, str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(name="url")
+def _url(tmp_path: Path) -> Iterator[str]:
+    """Where the page's `retinue serve` listens, on a free port in the place of its own."""
+    serve = command("retinue serve ")
+    serve[serve.index("--port") + 1] = "0"
+    server = subprocess.Popen(serve, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    assert server.stdout is not None
+    try:
+        yield re.sub(r".*(http://\S+)\n", r"\1", server.stdout.readline())
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0
+        server.stdout.close()
+
+
+def test_the_commands_of_the_page_work_one_after_the_other(url: str, tmp_path: Path) -> None:
+    def run(beginning: str) -> str:
+        words = [word.replace("http://127.0.0.1:8420", url) for word in command(beginning)]
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment(), capture_output=True, text=True, encoding="utf-8", check=False, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    run("retinue token mint ")
+    assert (tmp_path / "ada.token").stat().st_mode & 0o777 == 0o600
+    assert run("retinue ask ") == "300"
+
+    words = command("curl ")  # its request, made without curl, which is not on every machine
+    headers = dict(words[index + 1].split(": ", 1) for index, word in enumerate(words) if word == "-H")
+    assert headers["Authorization"] == "Bearer $(cat ada.token)"
+    headers["Authorization"] = f"Bearer {(tmp_path / 'ada.token').read_text(encoding='ascii').strip()}"
+    (address,) = [word for word in words if word.startswith("http://")]
+    body = words[words.index("-d") + 1]
+    answer = httpx.post(address.replace("http://127.0.0.1:8420", url), headers=headers, content=body, trust_env=False)
+    assert (answer.status_code, answer.json()) == (200, {"reply": 300})
+    assert f"`{json.dumps(answer.json())}`" in PAGE.read_text(encoding="utf-8")
