@@ -40,14 +40,16 @@ class Verdict:
         reason: Why, where it is "refuse" or "ask"; shown to whoever asked and kept in the audit, so it names no secret.
         message: The message to handle instead, where it is "rewrite".
         fix: What to do about it, where it is "refuse"; "" where the reason says it all.
+        four_eyes: Whether the consent that it asks for, where it is "ask", has to come from another person than the context's subject.
     """
 
-    __slots__ = ("fix", "kind", "message", "reason")
+    __slots__ = ("fix", "four_eyes", "kind", "message", "reason")
 
     kind: Literal["allow", "refuse", "ask", "rewrite"]
     reason: str
     message: Any
     fix: str
+    four_eyes: bool
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         """Refused: see the class."""
@@ -75,16 +77,19 @@ class Verdict:
         return _verdict("refuse", _checked_reason(reason, "refuse"), None, "" if fix is None else _checked_reason(fix, "refuse"))
 
     @staticmethod
-    def ask(reason: str) -> Verdict:
+    def ask(reason: str, *, four_eyes: bool = False) -> Verdict:
         """The call needs a person's consent (`ApprovalRequired`), unless anything refuses it.
 
         Args:
             reason: Why, for people; at most 500 characters are kept. Do not put secret values into it.
+            four_eyes: Whether the person has to be another than the context's subject. Default False.
 
         Raises:
-            DefinitionError: `reason` is no `str`, or empty.
+            DefinitionError: `reason` is no `str`, or empty; `four_eyes` is no `bool`.
         """
-        return _verdict("ask", _checked_reason(reason, "ask"), None)
+        if type(four_eyes) is not bool:
+            raise DefinitionError(f"Verdict.ask(four_eyes=…) is True or False, not an object of type {type(four_eyes).__name__}.")
+        return _verdict("ask", _checked_reason(reason, "ask"), None, four_eyes=four_eyes)
 
     @staticmethod
     def rewrite(message: object) -> Verdict:
@@ -104,7 +109,7 @@ class Verdict:
     def __repr__(self) -> str:
         kind = getattr(self, "kind", None)
         if kind in ("refuse", "ask"):
-            return f"Verdict.{kind}({self.reason!r})"
+            return f"Verdict.{kind}({self.reason!r}{', four_eyes=True' if self.four_eyes else ''})"
         return "Verdict.rewrite(…)" if kind == "rewrite" else "Verdict.allow()" if self is _ALLOW else "<Verdict that nothing made>"
 
 
@@ -115,9 +120,12 @@ def _checked_reason(reason: object, what: str) -> str:
     return plain if len(plain) <= MAX_REASON else plain[: MAX_REASON - 1] + "…"
 
 
-def _verdict(kind: Literal["allow", "refuse", "ask", "rewrite"], reason: str, message: object, fix: str = "") -> Verdict:
+def _verdict(
+    kind: Literal["allow", "refuse", "ask", "rewrite"], reason: str, message: object, fix: str = "", *, four_eyes: bool = False
+) -> Verdict:
     made: Verdict = object.__new__(Verdict)
     object.__setattr__(made, "fix", fix)
+    object.__setattr__(made, "four_eyes", four_eyes)
     object.__setattr__(made, "kind", kind)
     object.__setattr__(made, "reason", reason)
     object.__setattr__(made, "message", message)

@@ -62,7 +62,7 @@ _log = logging.getLogger("retinue.policies")
 
 _MEND: Final = "mend the file, then reload() the policy"
 _VERDICTS: Final = ("allow", "ask", "refuse")
-_RULE_KEYS: Final = frozenset({"operations", "verdict", "reason", "subjects", "tenants", "paths", "max_risk", "arguments"})
+_RULE_KEYS: Final = frozenset({"operations", "verdict", "reason", "subjects", "tenants", "paths", "max_risk", "arguments", "four_eyes"})
 
 
 class _Malformed(Exception):
@@ -80,6 +80,7 @@ class _Rule:
     paths: frozenset[str] | None
     max_risk: int | None
     arguments: tuple[tuple[str, Constraint], ...]
+    four_eyes: bool
 
     def names(self, operation: str) -> bool:
         segments = tuple(operation.split("."))
@@ -170,7 +171,8 @@ class PolicyFile:
                 continue
             if rule.verdict == "allow":
                 return Verdict.allow()
-            return (Verdict.ask if rule.verdict == "ask" else Verdict.refuse)(rule.reason or f"rule {number} of {self._path.name!r}")
+            reason = rule.reason or f"rule {number} of {self._path.name!r}"
+            return Verdict.ask(reason, four_eyes=rule.four_eyes) if rule.verdict == "ask" else Verdict.refuse(reason)
         if not misfits:
             return Verdict.refuse(f"no rule of {self._path.name!r} names the operation")
         more = f"; and {len(misfits) - MAX_TOLD} more" if len(misfits) > MAX_TOLD else ""
@@ -184,7 +186,7 @@ def policy_from_file(path: str | Path, *, name: str | None = None) -> PolicyFile
     """A policy of a TOML file, to be given to `ActorSystem(policies=[…])`. A file that cannot be used gives one that refuses everything.
 
     The file has `version = 1` and one `[[rule]]` or more. A rule has `operations` (patterns) and `verdict` ("allow", "ask" or "refuse"), and may have `reason`,
-    `subjects`, `tenants`, `paths` (of actors; lists of exact names), and where it allows, `max_risk` (fits operations that are rated, and not above it), and
+    `subjects`, `tenants`, `paths` (of actors; lists of exact names); where it asks, `four_eyes = true` (by another person than the subject); and where it allows, `max_risk` (fits operations that are rated, and not above it), and
     `arguments`: constraints by the names of arguments, each written as one of
 
         { one_of = ["ACME", "Bob"] }  { at_most = 100 }  { at_least = 1 }  { between = [1, 100] }  { max_length = 80 }
@@ -256,6 +258,9 @@ def _rule(data: dict[str, Any], where: str) -> _Rule:
             f"{where} has {'arguments' if arguments else 'max_risk'} and the verdict {verdict!r}: what does not fit would go on to the next rule. "
             "Write the rule that allows first, with what it allows, and this one after it without"
         )
+    four_eyes = data.get("four_eyes", False)
+    if type(four_eyes) is not bool or (verdict != "ask" and "four_eyes" in data):
+        raise _Malformed(f"the four_eyes of {where} are no true or false beside the verdict 'ask'")
     lists = {key: _names(data[key], f"the {key} of {where}") if key in data else None for key in ("subjects", "tenants", "paths")}
     return _Rule(
         patterns=patterns,
@@ -266,6 +271,7 @@ def _rule(data: dict[str, Any], where: str) -> _Rule:
         paths=lists["paths"],
         max_risk=None if risk is None else RISKS.index(risk),
         arguments=tuple((name, _constraint(value, f"the argument {name!r} of {where}", 0)) for name, value in sorted(arguments.items())),
+        four_eyes=four_eyes,
     )
 
 

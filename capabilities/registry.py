@@ -66,6 +66,12 @@ def _flag(value: object) -> bool:
     return value
 
 
+def _four_eyes(value: object) -> bool:
+    if type(value) is not bool:
+        raise DefinitionError(f"Capability(four_eyes=…) is True or False, not an object of type {type(value).__name__}.")
+    return value
+
+
 def _description(value: object) -> str:
     if not isinstance(value, str) or len(value) > MAX_DESCRIPTION:
         raise DefinitionError(f"Capability(description=…) is a str of at most {MAX_DESCRIPTION} characters.")
@@ -84,6 +90,7 @@ class Capability:
         effects: What it does, any of "read", "write", "network", "execute"; default nothing. For people and policies.
         approval: Whether each call needs a person's consent; default False.
         description: For people and models, at most 2,000 characters.
+        four_eyes: Whether that person has to be another than the context's subject; only together with `approval=True`. Default False.
 
     Raises:
         PatternError: The operation is malformed.
@@ -95,6 +102,13 @@ class Capability:
     effects: frozenset[Effect] = attrs.field(default=frozenset(), converter=_effects)
     approval: bool = attrs.field(default=False, converter=_flag)
     description: str = attrs.field(default="", converter=_description)
+    four_eyes: bool = attrs.field(default=False, converter=_four_eyes)
+
+    def __attrs_post_init__(self) -> None:
+        if self.four_eyes and not self.approval:
+            raise DefinitionError(
+                f"Capability({self.operation!r}, four_eyes=True) says whose consent is needed, and not that it is: write approval=True beside it."
+            )
 
     def to_data(self) -> dict[str, object]:
         """The capability as plain data."""
@@ -104,6 +118,7 @@ class Capability:
             "effects": sorted(self.effects),
             "approval": self.approval,
             "description": self.description,
+            "four_eyes": self.four_eyes,
         }
 
 

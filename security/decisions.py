@@ -23,6 +23,7 @@ __all__ = [
     "ALWAYS",
     "ASK",
     "ASKED",
+    "ASKED_OF_ANOTHER",
     "DENIED",
     "DENY",
     "DEPENDS",
@@ -75,10 +76,12 @@ class Check:
     Attributes:
         kind: "allow", "where" or "ask": see `Layer`.
         rules: The rules.
+        four_eyes: Whether an "ask" layer wants another person's consent than the subject's.
     """
 
     kind: str
     rules: tuple[Rule, ...]
+    four_eyes: bool = False
 
     def passes(self, arguments: Mapping[str, object], sources: Mapping[str, Source]) -> bool:
         """Whether the layer permits, or for an "ask" layer, whether no consent is needed."""
@@ -96,11 +99,15 @@ class Decision:
         verdict: `ALLOW`, `DENY`, or `DEPENDS` on the arguments.
         asks: Whether a person's consent is needed where it is permitted: `NEVER`, `ALWAYS`, or `Asks.DEPENDS` on the arguments.
         checks: What is left to look at, those that can refuse before those that can ask; empty for DENY.
+        four_eyes: Whether such a consent has to come from another person than the subject: `NEVER`, `ALWAYS`, or `Asks.DEPENDS` on the arguments.
+        four_checks: The checks that want this; all of them pass where it is not wanted. Empty unless it depends.
     """
 
     verdict: Verdict
     asks: Asks
     checks: tuple[Check, ...] = ()
+    four_eyes: Asks = NEVER
+    four_checks: tuple[Check, ...] = ()
 
     def evaluate(self, arguments: Mapping[str, object] | None, sources: Mapping[str, Source]) -> Verdict:
         """What is said about a call: ALLOW, ASK or DENY. Never raises: what cannot be decided is DENY.
@@ -125,6 +132,21 @@ class Decision:
             except Exception:
                 return DENY
         return ASK if asked else ALLOW
+
+    def wants_four_eyes(self, arguments: Mapping[str, object] | None, sources: Mapping[str, Source]) -> bool:
+        """Whether the consent that is asked for has to come from another person than the subject. Never raises: what cannot be decided has to.
+
+        Args:
+            arguments: The arguments by their names; None where they are not known.
+            sources: The sources of the authority, by name, for `known_from`.
+        """
+        if self.four_eyes is not Asks.DEPENDS:
+            return self.four_eyes is ALWAYS
+        try:
+            plain = plain_arguments(arguments)
+            return plain is None or not all(check.passes(plain, sources) is True for check in self.four_checks)
+        except Exception:
+            return True
 
 
 def named_arguments(arguments: object, what: str) -> Mapping[str, object] | None:
@@ -166,6 +188,7 @@ def plain_arguments(arguments: object) -> Mapping[str, object] | None:
 # Shared by all operations that are decided by name, so that a caller can compare by identity.
 ALLOWED: Final = Decision(ALLOW, NEVER)
 ASKED: Final = Decision(ALLOW, ALWAYS)
+ASKED_OF_ANOTHER: Final = Decision(ALLOW, ALWAYS, four_eyes=ALWAYS)
 DENIED: Final = Decision(DENY, NEVER)
 
 
@@ -173,7 +196,7 @@ def decide(layers: Iterable[Layer], labels: frozenset[str], segments: tuple[str,
     """What the layers say about an operation, checked and split already, in a set with these labels."""
     checks: list[Check] = []
     asking: list[Check] = []
-    always = False
+    always = always_four = False
     for layer in layers:
         kind = layer.kind
         if kind == "unlabelled" and layer.labels.isdisjoint(labels):
@@ -190,14 +213,17 @@ def decide(layers: Iterable[Layer], labels: frozenset[str], segments: tuple[str,
             checks.append(Check(kind, named))
         elif kind == "ask":
             if all(rule.constraints for rule in named):
-                asking.append(Check(kind, named))
+                asking.append(Check(kind, named, layer.four_eyes))
             else:
                 always = True
+                always_four = always_four or layer.four_eyes
         else:
             return DENIED
+    four_checks = () if always_four else tuple(check for check in asking if check.four_eyes)
+    four_eyes = ALWAYS if always_four else Asks.DEPENDS if four_checks else NEVER
     if always:
         asking = []
-    if not checks and not asking:
-        return ASKED if always else ALLOWED
+    if not checks and not asking and not four_checks:
+        return (ASKED_OF_ANOTHER if always_four else ASKED) if always else ALLOWED
     asks = ALWAYS if always else Asks.DEPENDS if asking else NEVER
-    return Decision(DEPENDS if checks else ALLOW, asks, (*checks, *asking))
+    return Decision(DEPENDS if checks else ALLOW, asks, (*checks, *asking), four_eyes, four_checks)

@@ -47,17 +47,21 @@ class Layer:
             "unlabelled": refuses what one of the patterns names if the set has one of the labels.
         rules: The rules.
         labels: The labels of an "unlabelled" layer; empty for the others.
+        four_eyes: Whether the consent that an "ask" layer wants has to come from another person than the context's subject; False for the others.
 
     Raises:
-        ConstraintError: There is no such kind; a deny or unlabelled rule has constraints; a where rule has none; labels where none
-            belong, or none where some do.
+        ConstraintError: There is no such kind; a deny or unlabelled rule has constraints; a where rule has none; labels or four eyes where
+            none belong, or no labels where some do.
     """
 
     kind: Kind = attrs.field(validator=_is_kind)
     rules: frozenset[Rule]
     labels: frozenset[str] = frozenset()
+    four_eyes: bool = False
 
     def __attrs_post_init__(self) -> None:
+        if type(self.four_eyes) is not bool or (self.four_eyes and self.kind != "ask"):
+            raise ConstraintError("four eyes, True or False, are for what needs a person's consent: an 'ask' layer.")
         if (self.kind == "unlabelled") is not bool(self.labels):
             raise ConstraintError("an 'unlabelled' layer has labels, and no other has.")
         for rule in self.rules:
@@ -94,7 +98,9 @@ class Layer:
         name = "needs_approval" if self.kind == "ask" else self.kind
         if self.kind == "ask" and constraints:
             constraints = [f"unless={{{', '.join(_as_item(text) for text in constraints)}}}"]
-        elif self.kind == "unlabelled":
+        if self.four_eyes:
+            constraints = [*constraints, "four_eyes=True"]
+        if self.kind == "unlabelled":
             constraints = [f"labels=[{', '.join(map(repr, sorted(self.labels)))}]"]
         return f"{name}({', '.join([cut(patterns, _SHOWN_RULES), *constraints] if patterns else constraints)})"
 
@@ -144,7 +150,8 @@ def refusal_of(
     always = any(not rule.constraints for rule in named)
     if not always and not failures:
         return None
-    return f"it needs a person's consent by the layer {layer!r}" + ("" if always else f": {cut(failures, 4)}")
+    whose = "another person's consent" if layer.four_eyes else "a person's consent"
+    return f"it needs {whose} by the layer {layer!r}" + ("" if always else f": {cut(failures, 4)}")
 
 
 def _allow_refusal(

@@ -46,6 +46,8 @@ def _layer_data(layer: Layer) -> dict[str, object]:
     data: dict[str, object] = {"kind": layer.kind, "rules": sorted((_rule_data(rule) for rule in layer.rules), key=repr)}
     if layer.labels:
         data["labels"] = sorted(layer.labels)
+    if layer.four_eyes:
+        data["four_eyes"] = True
     return data
 
 
@@ -126,14 +128,16 @@ def _labels(data: object) -> frozenset[str]:
 
 
 def _layer(data: object) -> Layer:
-    fields = _fields(data, "a layer's data", required=("kind", "rules"), optional=("labels",))
+    fields = _fields(data, "a layer's data", required=("kind", "rules"), optional=("labels", "four_eyes"))
     kind = fields["kind"]
     if type(kind) is not str or kind not in KINDS:
         raise ConstraintError(f"the kind of a layer is one of {', '.join(KINDS)}.")
     rules = [_rule(rule) for rule in _list(fields["rules"], "rules", MAX_RULES)]
     if len(set(rules)) < len(rules):
         raise ConstraintError("a rule stands in a layer twice.")
-    return Layer(kind, frozenset(rules), _labels(fields["labels"]) if "labels" in fields else frozenset())
+    if "four_eyes" in fields and fields["four_eyes"] is not True:
+        raise ConstraintError("four eyes are true or left out.")
+    return Layer(kind, frozenset(rules), _labels(fields["labels"]) if "labels" in fields else frozenset(), "four_eyes" in fields)
 
 
 def _rule(data: object) -> Rule:

@@ -123,6 +123,20 @@ class PermissionSet(_Fields):
         self._decisions[name] = made
         return made
 
+    def wants_four_eyes(self, operation: str, arguments: Mapping[str, object] | None = None) -> bool:
+        """Whether a person's consent to the operation, where it is needed, has to come from another person than the context's subject.
+
+        So says any layer that asks for consent with `four_eyes=True`. Where nothing asks, the answer is False.
+
+        Args:
+            operation: The operation's name.
+            arguments: Its arguments by name. None where they are not known: then what depends on them has to.
+
+        Raises:
+            PatternError: `operation` is malformed, or is a pattern.
+        """
+        return self.decision(operation).wants_four_eyes(arguments, self._table.sources)
+
     def may_permit(self, operation: str) -> bool:
         """Whether the operation is permitted with some arguments, or with a person's consent: what a look-up may show.
 

@@ -185,10 +185,17 @@ def layer_restriction(layer: Layer) -> Restriction:
 _pattern = lru_cache(maxsize=MAX_PARSED)(Pattern)
 
 
-def _ruled(kind: Kind, patterns: tuple[str, ...], constraints: tuple[tuple[str, Constraint], ...], *, is_open: bool = False) -> Restriction:
+def _ruled(
+    kind: Kind,
+    patterns: tuple[str, ...],
+    constraints: tuple[tuple[str, Constraint], ...],
+    *,
+    is_open: bool = False,
+    four_eyes: bool = False,
+) -> Restriction:
     name = "needs_approval" if kind == "ask" else kind
     rules = frozenset(Rule(_pattern(pattern), constraints, is_open) for pattern in _plain_patterns(name, patterns))
-    return layer_restriction(Layer(kind, rules))
+    return layer_restriction(Layer(kind, rules, four_eyes=four_eyes))
 
 
 def allow(
@@ -272,16 +279,17 @@ def deny(*patterns: str, **constraints: object) -> Restriction:
     return _restriction("deny", patterns)
 
 
-def needs_approval(*patterns: str, unless: Mapping[str, Constraint] | None = None) -> Restriction:
+def needs_approval(*patterns: str, unless: Mapping[str, Constraint] | None = None, four_eyes: bool = False) -> Restriction:
     """Demand a person's consent for the operations that a pattern names.
 
     Args:
         patterns: Patterns of operations.
         unless: Constraints by the names of arguments; no consent is needed where all of them hold. What is missing or odd asks.
+        four_eyes: Whether the person has to be another than the context's subject. Default False.
 
     Raises:
         PatternError: A pattern is malformed.
-        ConstraintError: There is no pattern, or `unless` is empty or has something else than constraints.
+        ConstraintError: There is no pattern, `unless` is empty or has something else than constraints, or `four_eyes` is no `bool`.
         DefinitionError: A pattern is no `str`.
     """
     _demand_patterns("needs_approval", patterns, "needs_approval('payments.**')")
@@ -290,7 +298,7 @@ def needs_approval(*patterns: str, unless: Mapping[str, Constraint] | None = Non
         raise ConstraintError(
             "needs_approval(unless=…) takes one constraint at least, such as {'amount': at_most(100)}; leave it out to ask always."
         )
-    return _ruled("ask", patterns, checked)
+    return _ruled("ask", patterns, checked, four_eyes=four_eyes)
 
 
 def unlabelled(*patterns: str, labels: Iterable[str]) -> Restriction:
