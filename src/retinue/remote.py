@@ -104,7 +104,7 @@ _GATEWAY = {
 
 CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.AuthorityError: Crossing(403),
-    e.Denied: Crossing(403, (*_DENIED, _Field("reason", "reason", _text))),
+    e.Denied: Crossing(lambda error: 503 if error.reason == "store" else 403, (*_DENIED, _Field("reason", "reason", _text))),
     e.ForgedContext: Crossing(403, _DENIED),
     e.Revoked: Crossing(403, _DENIED),
     e.Expired: Crossing(403, _DENIED),

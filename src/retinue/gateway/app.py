@@ -148,8 +148,7 @@ class Gateway:
                 await self._refuse(visit, error)
             except Exception:
                 _log.exception("a request failed in the gateway itself")
-                error = RemoteError("the gateway failed; its log says how", type="InternalError")
-                await self._tell(visit, *error_to_data(error))
+                await self._tell(visit, *error_to_data(RemoteError("the gateway failed; its log says how", type="InternalError")))
 
     async def _let_in(self, visit: Visit) -> None:
         """Each step only after the one before has let it pass."""

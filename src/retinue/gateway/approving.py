@@ -5,16 +5,17 @@ The reviewer is the token's subject, which nobody can choose; a subject sees its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from retinue.errors import ApprovalError, WireError
+from retinue.errors import ApprovalError, CanonicalError, WireError
 from retinue.gateway.asking import one_of_query
 from retinue.gateway.bodies import body_of, text_of
 from retinue.gateway.guard import check_some
 from retinue.gateway.visit import json_bytes
 from retinue.mailbox.messages import Message, message
+from retinue.security.approvals import STATUSES
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.system import ActorSystem
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from retinue.security.approvals import ApprovalRequest
 
 __all__ = ["Approving"]
+
+MOST_LISTED: Final = 1_000
+"""Requests in one list."""
 
 
 @message(name="retinue-gateway/ReadApprovals@1")
@@ -67,10 +71,12 @@ class Approving:
         self._bounds = bounds
 
     async def listed(self, visit: Visit) -> None:
-        """GET /v1/approvals, by default those that are pending."""
+        """GET /v1/approvals, by default those that are pending: the latest 1,000."""
         await self._permits.ask(visit.caller, "approvals.read", ReadApprovals(), risk="L1")
         status = one_of_query(visit, "status", "pending")
-        found = await self._system.approvals.find(status=status)
+        if status not in ("all", *STATUSES):
+            raise WireError(f"status: one of {', '.join(STATUSES)}, or all", problem="invalid_fields")
+        found = await self._desk.find(status=None if status == "all" else status, limit=MOST_LISTED)
         await visit.answer(200, json_bytes({"requests": [_for_others(request) for request in found]}))
 
     async def one(self, visit: Visit) -> None:
@@ -107,17 +113,14 @@ class Approving:
 
     async def edit(self, visit: Visit) -> None:
         """POST /v1/approvals/{id}/edit: answers with the new request."""
-        from retinue.security.typed_data import arguments_from_data
+        from retinue.security.typed_data import arguments_from_text
 
         data = _only(await body_of(visit, self._bounds), "arguments")
-        if "arguments" not in data:
-            raise WireError("'arguments' is missing", problem="invalid_fields")
+        text = text_of(data, "arguments")
         try:
-            arguments = arguments_from_data(data["arguments"])
-        except (ApprovalError, ValueError) as error:
-            raise WireError(
-                f"arguments: {type(error).__name__}: not in the form that a request has them", problem="invalid_fields"
-            ) from None
+            arguments = arguments_from_text(text)
+        except CanonicalError as error:
+            raise WireError(f"arguments: {error}", problem="invalid_fields") from None
         request = await self._permitted(visit, "edit")
         made = await self._desk.edit(request.id, arguments, **self._reviewer(visit))
         await visit.answer(200, json_bytes({"request": _for_others(made)}))
@@ -146,7 +149,7 @@ class Approving:
             await self._permits.ask(visit.caller, "approvals.read", ReadApprovals(), risk="L1")
         if request is None:
             raise unknown or ApprovalError("there is no request of that id", reason="unknown")
-        return _for_others(request, as_data=False)
+        return attrs.evolve(request, token=None)
 
     async def _permitted(self, visit: Visit, verdict: str) -> ApprovalRequest:
         try:
@@ -166,10 +169,9 @@ class Approving:
         await visit.answer(200, json_bytes({"request": _for_others(await self._desk.get(request_id))}))
 
 
-def _for_others(request: ApprovalRequest, *, as_data: bool = True) -> Any:
-    """A request without the approval, which is for its subject alone."""
-    bare = attrs.evolve(request, token=None)
-    return bare.to_data() if as_data else bare
+def _for_others(request: ApprovalRequest) -> dict[str, Any]:
+    """A request as data, without the approval, which is for its subject alone."""
+    return attrs.evolve(request, token=None).to_data()
 
 
 def _only(data: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from retinue.actors.runtime.handlers import HandlerInfo
+    from retinue.actors.runtime.receipts import Receipt
     from retinue.actors.runtime.system import ActorSystem
     from retinue.gateway.bodies import Call
     from retinue.gateway.bounds import Bounds
@@ -90,6 +91,7 @@ class Asking:
         call, target, message, handler = await self._read(visit, ("approvals", "wait"))
         context = visit.caller.context
         left = False
+        receipt: Receipt | None = None
         try:
             if call.wait is None:
                 receipt = target.ref.tell(message, context=context, approvals=call.approvals)
@@ -100,7 +102,7 @@ class Asking:
                 left = leaving.left
         except Exception as error:
             raise Failed(error, handler.raises) from error
-        if left:
+        if left or receipt is None:
             raise Gone
         await visit.answer(202 if receipt else 409, json_bytes({"accepted": receipt.accepted, "reason": receipt.reason}))
 

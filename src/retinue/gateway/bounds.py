@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import attrs
 
@@ -32,7 +32,7 @@ class BoundsOptions(TypedDict, total=False):
     heartbeat: float
 
 
-def _positive(_: Bounds, attribute: attrs.Attribute[float], value: object) -> None:
+def _positive(_: object, attribute: attrs.Attribute[Any], value: Any) -> Any:
     whole = attribute.type in (int, "int")
     fits = not isinstance(value, bool) and isinstance(value, int if whole else (int, float)) and value > 0
     if not fits or (value == math.inf and attribute.name not in _ENDLESS):
