@@ -170,6 +170,7 @@ def _take(case: Case, policy: CheckedPolicy, answer: Any) -> None:
         raise case.denied(f"the policy {policy.name!r} refuses it: {sentence(answer.reason)}", fix, "policy")
     if kind == "ask":
         case.asks.append(f"the policy {policy.name!r}: {answer.reason}")
+        case.four_eyes = case.four_eyes or answer.four_eyes
     elif kind == "rewrite":
         if type(answer.message) is not type(case.message):
             raise case.denied(

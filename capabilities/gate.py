@@ -441,6 +441,7 @@ class Gate:
             case.asks.append("its handler says approval=True" if case.approval is True else "its handler's approval= asks for it")
         if case.capability is not None and case.capability.approval:
             case.asks.append("its capability says approval=True")
+            case.four_eyes = case.four_eyes or case.capability.four_eyes
 
     def _could_be_done(self, case: Case) -> None:
         """Refuses what no consent would help: nobody is bothered for a call that could not be charged, or that no consent can be bound to."""
@@ -460,6 +461,9 @@ class Gate:
         verdict = decision.evaluate(arguments, self._authority.sources)
         if verdict is ASK:
             case.asks += asking(case, operation)
+            case.four_eyes = case.four_eyes or decision.wants_four_eyes(
+                case.own() if decision.four_checks else None, self._authority.sources
+            )
         elif verdict is not ALLOW:
             raise case.denied(
                 explained(case, operation),
