@@ -55,6 +55,7 @@ class LazyGroup(click.Group):
 
 
 COMMANDS = {
+    "approvals": LazyCommand("retinue.cli.approvals", "approvals", "See what waits for a person's consent, and decide."),
     "audit": LazyCommand("retinue.cli.audit", "audit", "Check an audit file, and read it."),
     "demo": LazyCommand("retinue.cli.demo", "demo", "Watch a researcher, a writer and a critic work on a topic."),
     "doctor": LazyCommand("retinue.cli.doctor", "doctor", "Show what is installed, and what would be used."),

@@ -1,0 +1,413 @@
+"""`retinue approvals`: what waits for a person, and the person's decisions. Works on the file, whether the system runs or not."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from retinue.cli.approvals_shown import data_of, in_short, state_of, tell, width
+from retinue.cli.output import say
+
+if TYPE_CHECKING:
+    from retinue.actors.approvals.offline import ApprovalsFile
+
+__all__ = ["approvals"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+POLL: Final = 0.25
+"""Seconds from one look into the file to the next, for `watch`."""
+
+STATUSES: Final = ("pending", "approved", "rejected", "expired", "cancelled")
+
+_ID = click.argument("request_id", metavar="ID")
+
+
+def _folder(command: F) -> F:
+    return click.option(
+        "--data-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=".retinue",
+        show_default=True,
+        help="The system's folder: approvals.db and the keys are in it.",
+    )(command)
+
+
+def _json(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def _reviewer(command: F) -> F:
+    return click.option(
+        "--reviewer", metavar="NAME", help="Who decides; default: the name of the user who runs this. Recorded as asserted."
+    )(command)
+
+
+def _note(command: F) -> F:
+    return click.option("--note", default="", help="What to say about it, at most 4,000 characters.")(command)
+
+
+@click.group()
+def approvals() -> None:
+    """See what waits for a person's consent, and decide.
+
+    An ID may be cut short where what is left is unique, and its "apr_" left out. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+    """
+
+
+@approvals.command("list")
+@_folder
+@click.option("--status", type=click.Choice(STATUSES), default="pending", show_default=True, help="Only requests of this status.")
+@click.option("--all", "everything", is_flag=True, help="Requests of every status.")
+@click.option("--last", type=click.IntRange(min=0), default=100, show_default=True, help="How many, the latest; 0 for all.")
+@_json
+def list_(data_dir: Path, status: str, everything: bool, last: int, as_json: bool) -> None:
+    """Print the requests that wait, oldest first, with all their arguments."""
+    with _opened(data_dir) as file:
+        found = file.find(None if everything else status, last or 2**31)
+    if as_json:
+        say(json.dumps([data_of(request) for request in found], indent=1))
+        return
+    for request in found:
+        for line in in_short(request):
+            say(line)
+    if not found:
+        click.echo("nothing waits" if status == "pending" and not everything else "there are none", err=True)
+
+
+@approvals.command()
+@_folder
+@_ID
+@click.option("--token", "token_alone", is_flag=True, help="Print nothing but the token, where it is approved.")
+@_json
+def show(data_dir: Path, request_id: str, token_alone: bool, as_json: bool) -> None:
+    """Print everything about the request ID that a person needs who decides, and what has become of it."""
+    with _opened(data_dir) as file:
+        request, row = file.get(request_id)
+        feedback = file.feedback_of(request.id)
+    if token_alone:
+        if request.token is None or row["spent_ms"] is not None:
+            raise click.ClickException(f"the request {request.id} is {state_of(request, row)}, so it has no token to use")
+        say(request.token)
+        return
+    if as_json:
+        spent = {name: row[name] for name in ("spent_ms", "outcome")}
+        said = [{name: one[name] for name in ("at_ms", "reviewer", "text")} for one in feedback]
+        say(json.dumps({**data_of(request), **spent, "token_expires_ms": row["token_expires_ms"], "feedback": said}, indent=1))
+        return
+    from retinue.security.limits import moment
+    from retinue.security.showing import visible
+
+    for line in request.shown(width()):
+        say(line)
+    if request.status == "approved":
+        say(f"approval: {state_of(request, row)}")
+    for one in feedback:
+        say(visible(f'feedback: {moment(one["at_ms"])} "{one["reviewer"]}": {one["text"]}'))
+
+
+@approvals.command()
+@_folder
+@click.argument("request_ids", metavar="ID...", nargs=-1, required=True)
+@_reviewer
+@_note
+@click.option(
+    "--expires",
+    "seconds",
+    type=click.FloatRange(0, 3_600, min_open=True),
+    default=3_600.0,
+    show_default=True,
+    help="Seconds that the token is good for.",
+)
+@click.option("--ask", is_flag=True, help="Show each request, and ask first.")
+@_json
+def approve(
+    data_dir: Path, request_ids: tuple[str, ...], reviewer: str | None, note: str, seconds: float, ask: bool, as_json: bool
+) -> None:
+    """Approve the request ID, and print the token.
+
+    The token alone is printed, a line for each ID; what else there is to say goes to standard error. Where several are given, each is decided on its own:
+    exit code 1 where one of them could not be approved.
+    """
+    failed = False
+    with _opened(data_dir) as file:
+        for request_id in request_ids:
+            try:
+                if ask and not _asked(file, request_id):
+                    failed = True
+                    continue
+                request, token = file.approve(request_id, reviewer=_who(reviewer), note=note, seconds=seconds)
+            except _refusals() as error:
+                if len(request_ids) == 1:
+                    raise
+                click.echo(f"Error: {error}", err=True)
+                failed = True
+                continue
+            say(json.dumps({"id": request.id, "token": token}) if as_json else token)
+            click.echo(f"approved {request.id}: good for that one call, once, for {seconds:,.0f} s", err=True)
+    if failed:
+        raise SystemExit(1)
+
+
+@approvals.command()
+@_folder
+@_ID
+@_reviewer
+@_note
+def reject(data_dir: Path, request_id: str, reviewer: str | None, note: str) -> None:
+    """Reject the request ID, for good."""
+    _refuse(data_dir, request_id, reviewer, note, "rejected")
+
+
+@approvals.command()
+@_folder
+@_ID
+@click.argument("text")
+@_reviewer
+def respond(data_dir: Path, request_id: str, text: str, reviewer: str | None) -> None:
+    """Reject the request ID with the answer TEXT for whoever asked."""
+    _refuse(data_dir, request_id, reviewer, text, "responded")
+
+
+@approvals.command()
+@_folder
+@_ID
+@_reviewer
+@_note
+def cancel(data_dir: Path, request_id: str, reviewer: str | None, note: str) -> None:
+    """Take the request ID back: nobody needs it any more."""
+    _refuse(data_dir, request_id, reviewer, note, "cancelled")
+
+
+@approvals.command()
+@_folder
+@_ID
+@click.argument("changes", metavar="NAME=VALUE...", nargs=-1, required=True)
+@_reviewer
+@_note
+def edit(data_dir: Path, request_id: str, changes: tuple[str, ...], reviewer: str | None, note: str) -> None:
+    """Put a request with other arguments in the place of the request ID, and print its ID.
+
+    NAME=VALUE takes VALUE as a text, NAME:=VALUE as JSON; each must be of the old value's type. The new request waits: show it, then approve it.
+    """
+    from retinue.cli.approvals_words import changed
+
+    with _opened(data_dir) as file:
+        new = file.edit(request_id, changed(changes), reviewer=_who(reviewer), note=note)
+    say(new.id)
+    for line in new.shown(width()):
+        click.echo(line, err=True)
+
+
+@approvals.command()
+@_folder
+@_ID
+@click.argument("text")
+@_reviewer
+def feedback(data_dir: Path, request_id: str, text: str, reviewer: str | None) -> None:
+    """Add TEXT to the request ID, whatever has become of it."""
+    with _opened(data_dir) as file:
+        file.add_feedback(request_id, text, reviewer=_who(reviewer))
+
+
+@approvals.command()
+@_folder
+@click.argument("pattern")
+@click.option("--subject", required=True, help="Whose calls; '*' for anybody's.")
+@click.option("--expires", "length", required=True, metavar="LENGTH", help="For how long: 90s, 30m, 8h, 7d; at most 366d.")
+@click.option(
+    "--where",
+    "wheres",
+    multiple=True,
+    metavar="CONSTRAINT",
+    help="On an argument: 'to=ACME', 'cents<=500', 'cents>=1', 'path in reports/'.",
+)
+@click.option("--open", "open_arguments", is_flag=True, help="Arguments without a constraint may be anything.")
+@click.option("--tenant", help="Only calls of this tenant.")
+@click.option("--audience", metavar="PATH", help="Only calls to the actor of this path.")
+@_reviewer
+@_json
+def always(
+    data_dir: Path,
+    pattern: str,
+    subject: str,
+    length: str,
+    wheres: tuple[str, ...],
+    open_arguments: bool,
+    tenant: str | None,
+    audience: str | None,
+    reviewer: str | None,
+    as_json: bool,
+) -> None:
+    """Consent beforehand to calls of the operations PATTERN, for a time. Prints the consent's ID.
+
+    It answers the question for consent and nothing else: what the caller's authority does not permit stays refused. Arguments that no --where names must be
+    missing or None. --where for one argument with several values ('to=ACME', 'to=BETA') permits each of them.
+    """
+    from retinue.cli.approvals_words import constraints_of, seconds_of
+
+    with _opened(data_dir, make=True) as file:
+        consent = file.always(
+            pattern,
+            reviewer=_who(reviewer),
+            seconds=seconds_of(length),
+            subject=None if subject == "*" else subject,
+            tenant=tenant,
+            audience=audience,
+            constraints=constraints_of(wheres),
+            open_arguments=open_arguments,
+        )
+    say(json.dumps(consent.to_data()) if as_json else consent.id)
+    from retinue.security.showing import visible
+
+    click.echo(visible(consent.text), err=True)
+
+
+@approvals.command()
+@_folder
+@_json
+def standing(data_dir: Path, as_json: bool) -> None:
+    """Print the standing consents in force: those of `retinue approvals always`, and of `system.approvals.always_allow`."""
+    from retinue.security.limits import moment
+    from retinue.security.showing import visible
+
+    with _opened(data_dir) as file:
+        found = file.standing()
+    if as_json:
+        say(json.dumps([consent.to_data() for consent in found], indent=1))
+        return
+    for consent in found:
+        say(visible(f"{consent.id}  until {moment(consent.expires_ms)}  by {consent.approver!r}: {consent.text}"))
+
+
+@approvals.command()
+@_folder
+@click.argument("standing_id", metavar="ID")
+@_reviewer
+def withdraw(data_dir: Path, standing_id: str, reviewer: str | None) -> None:
+    """Withdraw the standing consent ID: from now on it covers nothing."""
+    with _opened(data_dir) as file:
+        file.withdraw(standing_id, reviewer=_who(reviewer))
+
+
+@approvals.command()
+@_folder
+@_json
+def indeterminate(data_dir: Path, as_json: bool) -> None:
+    """Print what was approved and begun, and whose process ended before it said how it went: it may have been done or not.
+
+    It is never done again by itself. Look, and note what you found: `retinue approvals resolve`.
+    """
+    from retinue.security.limits import moment
+    from retinue.security.showing import visible
+
+    with _opened(data_dir) as file:
+        found = file.indeterminate()
+    if as_json:
+        names = ("jti", "request_id", "standing_id", "operation", "subject", "audience", "approver", "spent_ms")
+        say(json.dumps([{name: row[name] for name in names} for row in found], indent=1))
+        return
+    for row in found:
+        about = row["request_id"] or row["standing_id"]
+        say(visible(f'{row["jti"]}  {moment(row["spent_ms"])}  {row["operation"]} at {row["audience"]} for "{row["subject"]}" ({about})'))
+
+
+@approvals.command()
+@_folder
+@click.argument("jti", metavar="ID")
+@click.argument("outcome", type=click.Choice(("succeeded", "failed", "not-run")))
+@_reviewer
+@_note
+def resolve(data_dir: Path, jti: str, outcome: str, reviewer: str | None, note: str) -> None:
+    """Note how what was interrupted ended: the approval ID is one that `retinue approvals indeterminate` prints."""
+    with _opened(data_dir) as file:
+        file.resolve(jti, outcome.replace("-", " "), reviewer=_who(reviewer), note=note)
+
+
+@approvals.command()
+@_folder
+@_json
+def watch(data_dir: Path, as_json: bool) -> None:
+    """Print what waits, and then what happens, in whatever process, until Ctrl-C."""
+    try:
+        with _opened(data_dir, make=True) as file:
+            after, _ = file.events(-1)
+            for request in file.find("pending"):
+                tell(request, None, as_json)
+            while True:
+                time.sleep(POLL)
+                after, events = file.events(after)
+                for event in events:
+                    new = event["kind"] == "requested"
+                    tell(file.get(event["request_id"])[0] if new else None, event, as_json)
+    except KeyboardInterrupt:
+        raise SystemExit(0) from None
+
+
+# -- in common ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    from retinue.actors.store.errors import StoreUnavailable
+    from retinue.security.errors import AuthorityError, DefinitionError
+
+    return (AuthorityError, DefinitionError, StoreUnavailable)
+
+
+@contextmanager
+def _opened(folder: Path, *, make: bool = False) -> Iterator[ApprovalsFile]:
+    """The file, whose errors are sentences and exit code 1.
+
+    Args:
+        folder: The folder of data.
+        make: Whether a file is made where there is none yet; else that is an error.
+    """
+    from retinue.actors.approvals.offline import ApprovalsFile
+    from retinue.actors.approvals.tables import FILE
+
+    path = folder / FILE
+    if not folder.is_dir():
+        raise click.ClickException(
+            f"there is no folder {folder}. Name the system's folder: --data-dir DIRECTORY, as its data_dir= or `retinue serve` has it"
+        )
+    if not make and not path.exists():
+        raise click.ClickException(
+            f"there are no approvals in {folder} yet: it has no {FILE}. A system with this data_dir= makes it when it first asks for one"
+        )
+    try:
+        with ApprovalsFile(folder) as file:
+            yield file
+    except _refusals() as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _refuse(folder: Path, request_id: str, reviewer: str | None, note: str, kind: str) -> None:
+    with _opened(folder) as file:
+        request = file.refuse(request_id, kind=kind, reviewer=_who(reviewer), note=note)
+    click.echo(f"{request.status} {request.id}", err=True)
+
+
+def _asked(file: ApprovalsFile, request_id: str) -> bool:
+    request, _ = file.get(request_id)
+    for line in request.shown(width()):
+        click.echo(line, err=True)
+    return click.confirm("Approve this?", default=False, err=True)
+
+
+def _who(reviewer: str | None) -> str:
+    """The reviewer: as given, else the operating system's name of the user (of the process itself: an environment variable says what anybody likes)."""
+    if reviewer is not None:
+        return reviewer
+    import os
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"

@@ -1,0 +1,77 @@
+"""How `retinue approvals` prints requests and events: exactly, and so that nothing in them writes on the reader's terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from retinue.cli.output import say
+
+if TYPE_CHECKING:
+    from retinue.security.approvals import ApprovalRequest
+
+__all__ = ["data_of", "in_short", "state_of", "tell", "width"]
+
+
+def width() -> int:
+    """Columns of the terminal, 60 at least."""
+    import shutil
+
+    return max(shutil.get_terminal_size().columns, 60)
+
+
+def data_of(request: ApprovalRequest) -> dict[str, Any]:
+    """The request for programs: its token is left out, and its lines for a person are added."""
+    from retinue.security.showing import shown_arguments
+
+    return {**request.without_token().to_data(), "shown": shown_arguments(request.arguments)}
+
+
+def state_of(request: ApprovalRequest, row: dict[str, Any]) -> str:
+    """What has become of a request, and of its approval."""
+    from retinue.actors.approvals.owners import is_alive
+    from retinue.security.limits import moment
+
+    if request.status != "approved":
+        return request.status
+    if row["spent_ms"] is None:
+        return f"not used yet; its token is good until {moment(row['token_expires_ms'])}"
+    used = f"used on {moment(row['spent_ms'])}"
+    if row["outcome"] is not None:
+        return f"{used}; outcome: {row['outcome']}"
+    return f"{used}; " + (
+        "in progress" if is_alive(row["owner"]) else "outcome: indeterminate, its process ended before it said how it went"
+    )
+
+
+def in_short(request: ApprovalRequest) -> list[str]:
+    """A request for a list: a line, and all its arguments."""
+    from retinue.security.limits import moment
+    from retinue.security.showing import shown_arguments, visible
+
+    if request.status == "pending":
+        when = f"until {moment(request.expires_ms)}"
+    else:
+        when = f"{request.status} {moment(request.decided_ms or request.created_ms)}"
+    what = request.operation or request.message_type
+    head = visible(f'{request.id}  {what} at {request.audience} for "{request.subject}"  {when}')
+    return [head, *(f"  {line}" for line in shown_arguments(request.arguments, width=width() - 2))]
+
+
+def tell(request: ApprovalRequest | None, event: dict[str, Any] | None, as_json: bool) -> None:
+    """Something for `watch`: a request that waits, or anything else that happened."""
+    from retinue.security.limits import moment
+    from retinue.security.showing import visible
+
+    if as_json:
+        names = ("number", "at_ms", "kind", "request_id", "jti", "standing_id", "who", "detail")
+        told = {name: event[name] for name in names} if event is not None else {"kind": "waits"}
+        say(json.dumps({**told, "request": None if request is None else data_of(request)}))
+    elif request is not None:
+        for line in in_short(request):
+            say(line)
+    elif event is not None:
+        about = event["request_id"] or event["standing_id"] or event["jti"] or ""
+        by = f' by "{event["who"]}"' if event["who"] else ""
+        said = f": {event['detail']}" if event["detail"] else ""
+        say(visible(f"{about}  {event['kind']}{by}  {moment(event['at_ms'])}{said}"))
