@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from retinue.actors.approvals.messages import ApprovalEvent, ApprovalStatistics, Interrupted
+    from retinue.actors.approvals.review import Review, Reviewer
     from retinue.actors.runtime.actor import Actor, handler
     from retinue.actors.runtime.context import Deferred
     from retinue.actors.runtime.errors import (
@@ -114,7 +116,9 @@ __all__ = [
     "ActorStopped",
     "ActorSystem",
     "ApprovalError",
+    "ApprovalEvent",
     "ApprovalRequired",
+    "ApprovalStatistics",
     "AskCancelled",
     "AskCycle",
     "AskTimeout",
@@ -140,6 +144,7 @@ __all__ = [
     "ForgedContext",
     "GatewayError",
     "GuardRefused",
+    "Interrupted",
     "KeyFile",
     "KeyFileError",
     "KeyRing",
@@ -160,6 +165,8 @@ __all__ = [
     "Request",
     "Restriction",
     "RetinueError",
+    "Review",
+    "Reviewer",
     "Revoked",
     "Sealer",
     "SecurityContext",
@@ -222,7 +229,9 @@ _HOMES = {
     "ActorStopped": "retinue.actors.runtime.errors",
     "ActorSystem": "retinue.actors.runtime.system",
     "ApprovalError": "retinue.security.errors",
+    "ApprovalEvent": "retinue.actors.approvals.messages",
     "ApprovalRequired": "retinue.security.errors",
+    "ApprovalStatistics": "retinue.actors.approvals.messages",
     "AskCancelled": "retinue.actors.runtime.errors",
     "AskCycle": "retinue.actors.runtime.errors",
     "AskTimeout": "retinue.actors.runtime.errors",
@@ -248,6 +257,7 @@ _HOMES = {
     "ForgedContext": "retinue.security.errors",
     "GatewayError": "retinue.mailbox.errors",
     "GuardRefused": "retinue.security.errors",
+    "Interrupted": "retinue.actors.approvals.messages",
     "KeyFile": "retinue.security.keys",
     "KeyFileError": "retinue.security.errors",
     "KeyRing": "retinue.security.keys",
@@ -268,6 +278,8 @@ _HOMES = {
     "Request": "retinue.mailbox.messages",
     "Restriction": "retinue.security.restrictions",
     "RetinueError": "retinue.security.errors",
+    "Review": "retinue.actors.approvals.review",
+    "Reviewer": "retinue.actors.approvals.review",
     "Revoked": "retinue.security.errors",
     "Sealer": "retinue.security.seal",
     "SecurityContext": "retinue.security.context",
