@@ -122,6 +122,7 @@ def _counted(number: int) -> str:
 def _shown(entry: AuditEntry) -> str:
     """A record in one line."""
     from retinue.security.limits import moment
+    from retinue.security.showing import visible
 
     parts = [f"{entry.number}", moment(entry.at_ms), entry.kind]
     if entry.kind in ("decision", "allowed_batch", "outcome"):
@@ -129,9 +130,5 @@ def _shown(entry: AuditEntry) -> str:
     if entry.count != 1:
         parts.append(f"{entry.count}×")
     parts += filter(None, (entry.operation, entry.subject, entry.path, entry.message_type, entry.reason))
-    return _visible(" ".join(parts) + (f": {entry.detail}" if entry.detail else ""))
-
-
-def _visible(text: str) -> str:
-    """`text` with whatever moves a cursor, or is not seen, as its escape: a subject's name must not write on the reader's terminal."""
-    return "".join(character if character.isprintable() else character.encode("unicode_escape").decode("ascii") for character in text)
+    # A subject's name must not write on the reader's terminal.
+    return visible(" ".join(parts) + (f": {entry.detail}" if entry.detail else ""))
