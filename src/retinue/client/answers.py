@@ -83,9 +83,10 @@ def check_events(opening: Opening[Any], status: int, headers: Mapping[str, str])
 def check_kind(what: str, status: int, headers: Mapping[str, str], wanted: str) -> None:
     """Refuse what a gateway does not answer with: a web page, a redirect, an empty text."""
     found = _media_type(headers)
-    if found == wanted:
+    redirect = 300 <= status < 400
+    if found == wanted and not redirect:
         return
-    if 300 <= status < 400:
+    if redirect:
         text = "leads to another address, which is not followed"
     else:
         text = f"is {found[:60] if found else 'of no type'}, not {wanted}"
