@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.system import ActorSystem
     from retinue.actors.runtime.watch import StopReason, Terminated, Watch
     from retinue.actors.store.errors import StoreUnavailable
+    from retinue.capabilities.consent import Approval
     from retinue.capabilities.net import guarded_client
     from retinue.capabilities.policy import PolicyCall, Verdict, policy
     from retinue.capabilities.policy_file import policy_from_file
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from retinue.mailbox.letters import DeadLetter
     from retinue.mailbox.messages import Message, Request, Stream, message
     from retinue.mailbox.queues import Mailbox
+    from retinue.security.approvals import ApprovalRequest
     from retinue.security.argv import check_argv
     from retinue.security.audit import AuditLog
     from retinue.security.audit_chain import AuditEntry
@@ -115,8 +117,10 @@ __all__ = [
     "Actor",
     "ActorStopped",
     "ActorSystem",
+    "Approval",
     "ApprovalError",
     "ApprovalEvent",
+    "ApprovalRequest",
     "ApprovalRequired",
     "ApprovalStatistics",
     "AskCancelled",
@@ -228,8 +232,10 @@ _HOMES = {
     "Actor": "retinue.actors.runtime.actor",
     "ActorStopped": "retinue.actors.runtime.errors",
     "ActorSystem": "retinue.actors.runtime.system",
+    "Approval": "retinue.capabilities.consent",
     "ApprovalError": "retinue.security.errors",
     "ApprovalEvent": "retinue.actors.approvals.messages",
+    "ApprovalRequest": "retinue.security.approvals",
     "ApprovalRequired": "retinue.security.errors",
     "ApprovalStatistics": "retinue.actors.approvals.messages",
     "AskCancelled": "retinue.actors.runtime.errors",
