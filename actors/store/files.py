@@ -53,8 +53,6 @@ def look_at(path: Path) -> bool:
     try:
         status = path.lstat()
     except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise StoreUnavailable(f"{path}: the folder {path.parent} is not there. Make it first.") from None
         return False
     except OSError as error:
         raise StoreUnavailable(
@@ -103,6 +101,8 @@ def folder_lock(folder: Path, timeout: float) -> Iterator[None]:
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise StoreUnavailable(f"the folder {folder} is not there. Make it first.") from error
     except OSError as error:
         raise refused(folder, "cannot be opened", error) from error
     try:

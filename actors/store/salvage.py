@@ -17,6 +17,7 @@ from typing import Any, Final
 import attrs
 from sqlite_utils import Database
 
+from retinue.actors.store.files import SIDES, beside, create
 from retinue.actors.store.schema import Schema, migrate
 
 __all__ = ["Salvaged", "salvage"]
@@ -25,6 +26,8 @@ _log = logging.getLogger("retinue.store")
 
 _PROBES: Final = 4_096
 """How often a table is probed between its damages."""
+_PAGES: Final = frozenset(512 << step for step in range(8))
+"""The sizes that a page can have, in bytes."""
 _LOWEST: Final = -(2**63)
 _HIGHEST: Final = 2**63 - 1
 
@@ -55,41 +58,67 @@ def salvage(damaged: Path, fresh: Database, schema: Schema) -> Salvaged:
     """Copies what can be read into a new database.
 
     Args:
-        damaged: The file; it is not changed. It may be missing.
+        damaged: The file, which may be missing, and its log beside it; they are not changed.
         fresh: An empty database. It is brought to the version that the damaged file was of, for that is what the rows fit into; the caller takes the other steps.
         schema: The schema of both.
     """
     found = Salvaged()
-    source = _reading(damaged)
-    try:
+    with _reading(damaged) as source:
         version = _version(source, schema) if source is not None else None
         migrate(fresh, schema, until=schema.version if version is None else version)
         if source is None or version is None:
             found.complete = False
             return found
-        fresh.conn.execute("PRAGMA foreign_keys = OFF")
+        fresh.conn.execute("PRAGMA foreign_keys = OFF")  # a row whose parent is lost is worth keeping
         with fresh.atomic():
-            _copy_all(source, fresh, found, damaged.stat().st_size)
-    finally:
-        if source is not None:
-            source.close()
+            _copy_all(source, fresh, found)
     fresh.conn.execute("PRAGMA foreign_keys = ON")
     return found
 
 
-def _reading(damaged: Path) -> sqlite3.Connection | None:
+@contextlib.contextmanager
+def _reading(damaged: Path) -> Iterator[sqlite3.Connection | None]:
     """The damaged file, opened so that nothing changes it, and so that SQLite reads on where it would refuse the whole file."""
-    if not damaged.exists():
-        return None
+    with _with_a_first_page(damaged) as readable:
+        source: sqlite3.Connection | None = None
+        if readable.exists():
+            with contextlib.suppress(sqlite3.Error):
+                source = sqlite3.connect(f"{readable.as_uri()}?mode=ro", uri=True, isolation_level=None)
+        if source is None:
+            yield None
+            return
+        try:
+            source.text_factory = _Text
+            for pragma in ("writable_schema = ON", "trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
+                with contextlib.suppress(sqlite3.Error):
+                    source.execute(f"PRAGMA {pragma}")
+            yield source
+        finally:
+            source.close()
+
+
+@contextlib.contextmanager
+def _with_a_first_page(damaged: Path) -> Iterator[Path]:
+    """The file itself; or, where it is empty or gone and its log is not, a copy of the log beside a file of one page: of an empty one SQLite would throw the log
+    away. What is in the log (all of it, in a young database) is read from there.
+    """
+    log = beside(damaged, "-wal")
+    if (damaged.exists() and damaged.stat().st_size) or not log.exists():
+        yield damaged
+        return
+    scratch = damaged.with_name(f".{damaged.name}.scratch")
     try:
-        source = sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True, isolation_level=None)
-    except sqlite3.Error:
-        return None
-    source.text_factory = _Text
-    for pragma in ("writable_schema = ON", "trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
-        with contextlib.suppress(sqlite3.Error):
-            source.execute(f"PRAGMA {pragma}")
-    return source
+        for suffix in ("", *SIDES):
+            beside(scratch, suffix).unlink(missing_ok=True)
+        create(scratch)
+        content = log.read_bytes()
+        beside(scratch, "-wal").write_bytes(content)
+        page = int.from_bytes(content[8:12], "big")  # as the log's header says
+        scratch.write_bytes(bytes(page if page in _PAGES else 4_096))
+        yield scratch
+    finally:
+        for suffix in ("", *SIDES):
+            beside(scratch, suffix).unlink(missing_ok=True)
 
 
 def _version(source: sqlite3.Connection, schema: Schema) -> int | None:
@@ -102,8 +131,9 @@ def _version(source: sqlite3.Connection, schema: Schema) -> int | None:
     return version if 0 <= version <= schema.version else schema.version
 
 
-def _copy_all(source: sqlite3.Connection, fresh: Database, found: Salvaged, size: int) -> None:
+def _copy_all(source: sqlite3.Connection, fresh: Database, found: Salvaged) -> None:
     connection = fresh.conn
+    size = _size(source)
     triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for name, _ in triggers:  # they have done their work when the rows were written first
         connection.execute(f"DROP TRIGGER {_quoted(name)}")
@@ -115,6 +145,14 @@ def _copy_all(source: sqlite3.Connection, fresh: Database, found: Salvaged, size
     for _, sql in triggers:
         connection.execute(sql)
     _copy_recoveries(source, found)
+
+
+def _size(source: sqlite3.Connection) -> int:
+    """Bytes of the damaged file with its log, about."""
+    try:
+        return int(source.execute("PRAGMA page_count").fetchone()[0]) * int(source.execute("PRAGMA page_size").fetchone()[0])
+    except sqlite3.Error:
+        return 1 << 20
 
 
 def _copy_recoveries(source: sqlite3.Connection, found: Salvaged) -> None:

@@ -258,7 +258,9 @@ class Session:
                 connection.execute(_COMMIT)
             connection.execute("PRAGMA query_only = OFF")
         except sqlite3.Error as error:
-            raise self._lost(error, "nothing was read") from error
+            refused = self._lost(error, "nothing was read")
+            self.close()  # it may still take no writes
+            raise refused from error
         self._still_there("what was read is what was in it")
 
     def _own_error(self, work: Work[Any], error: BaseException) -> BaseException:
