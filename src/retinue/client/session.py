@@ -123,18 +123,28 @@ class Session:
         kind = Any if info.kind == "message" else info.reply
         what = f"the ask of {path}"
         seconds = self._limit(message, timeout)
+        return self.ask_encoded(path, encoded, seconds, approvals, lambda value: self._decoded(what, value, kind), detached=detached)
+
+    def ask_encoded(
+        self,
+        path: str,
+        encoded: bytes,
+        seconds: float,
+        approvals: Sequence[object],
+        decode: Callable[[Any], Any],
+        *,
+        detached: bool = False,
+    ) -> Exchange[Any]:
+        """An ask with a message that is JSON already; its value is what `decode` makes of the JSON of the reply."""
+        what = f"the ask of {path}"
         fields: dict[str, Any] = {"to": path, **timeout_data(seconds), **approvals_data(approvals)}
         if detached:
             fields["detached"] = True
-
-        def read(status: int, data: Any) -> Any:
-            return self._decoded(what, object_of(what, status, data, "reply")["reply"], kind)
-
         return Exchange(
             method="POST",
             target="/v1/ask",
             what=what,
-            read=read,
+            read=lambda status, data: decode(object_of(what, status, data, "reply")["reply"]),
             body=body_of(fields, encoded),
             seconds=seconds + MARGIN,
             largest=self._largest,
@@ -143,7 +153,10 @@ class Session:
 
     def tell(self, path: str, message: Any, approvals: Sequence[object], wait: float | None = None) -> Exchange[Receipt]:
         """A tell, or a send that waits for room for `wait` seconds."""
-        encoded = self._encoded(message)
+        return self.tell_encoded(path, self._encoded(message), approvals, wait)
+
+    def tell_encoded(self, path: str, encoded: bytes, approvals: Sequence[object], wait: float | None = None) -> Exchange[Receipt]:
+        """The same with a message that is JSON already."""
         what = f"the {'tell to' if wait is None else 'send to'} {path}"
         fields = {"to": path, **approvals_data(approvals), **({} if wait is None else timeout_data(wait, "wait"))}
 
@@ -174,11 +187,18 @@ class Session:
         if isinstance(window, bool) or not isinstance(window, int) or not 1 <= window <= MAX_WINDOW:
             raise DefinitionError(f"window={window!r}: give a whole number of items, from 1 to {MAX_WINDOW:,}")
         what = f"the stream of {path}"
-        seconds = self._limit(message, timeout)
+        decode: Callable[[Any], Any] = lambda value: self._decoded(what, value, info.reply)  # noqa: E731
+        return self.stream_encoded(path, encoded, self._limit(message, timeout), window, approvals, decode)
+
+    def stream_encoded(
+        self, path: str, encoded: bytes, seconds: float, window: int, approvals: Sequence[object], decode: Callable[[Any], Any]
+    ) -> Opening[Any]:
+        """A stream for a message that is JSON already; its items are what `decode` makes of the JSON of each."""
+        what = f"the stream of {path}"
         fields = {"to": path, **timeout_data(seconds), "window": window, **approvals_data(approvals)}
 
         def item(data: bytes) -> Any:
-            return self._decoded(what, read_json(what, None, data, self._largest), info.reply)
+            return decode(read_json(what, None, data, self._largest))
 
         return self._opening("POST", "/v1/stream", what, body_of(fields, encoded), seconds, path, item)
 
@@ -233,10 +253,11 @@ class Session:
 
         return self._get("/v1/actors", "the list of actors", read)
 
-    def describe(self) -> Exchange[dict[str, Any]]:
-        """The description of the messages."""
+    def describe(self, path: str | None = None) -> Exchange[dict[str, Any]]:
+        """The description of the messages, of one actor or of all."""
         what = "the description of the messages"
-        return self._get("/v1/openapi.json", what, lambda status, data: object_of(what, status, data))
+        target = "/v1/openapi.json" + (f"?path={quote(path, safe='/')}" if path is not None else "")
+        return self._get(target, what, lambda status, data: object_of(what, status, data))
 
     def requests(self, status: str | None) -> Exchange[tuple[ApprovalRequest, ...]]:
         """The requests for approval, of one status or of all."""
