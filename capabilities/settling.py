@@ -79,7 +79,8 @@ async def _consent(gate: Gate, desk: ConsentDesk, case: Case) -> tuple[Question,
         try:
             consent = await desk.consider(question, case.approvals)
         except ApprovalRequired as required:
-            raise case.approval_required(required.requests) from required
+            cause = required.__cause__  # why what came with the message is no approval of it
+            raise case.approval_required(required.requests, note=f" {cause}" if isinstance(cause, ApprovalError) else "") from required
         except Exception as error:
             raise _refusal(case, error) from error
         if type(consent) is not Consent:

@@ -194,7 +194,7 @@ class Office:
             if request.status == "approved" and request.token is not None and request.binding == question.binding:
                 token = self._read(request.token, question)
                 return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms)
-        raise _required(question, request, refused)
+        raise _required(question, request) from (refused[-1] if refused else None)
 
     async def _request(self, question: Question) -> ApprovalRequest:
         """The durable request: the one that asks the same and waits, or a new one."""
@@ -267,24 +267,14 @@ class Office:
         return request_of(await store.ask(Get(request_id, self.now_ms)), token=True)
 
 
-def _required(question: Question, request: ApprovalRequest, refused: list[ApprovalError]) -> ApprovalRequired | Denied:
+def _required(question: Question, request: ApprovalRequest) -> ApprovalRequired | Denied:
     operation = question.binding.operation
     if request.status == "rejected":
-        said = f": {request.note}" if request.note else ""
-        return Denied(
-            f"{operation} was rejected by {request.reviewer}{said}",
-            operation=operation,
-            subject=question.binding.subject,
-            reason="rejected",
-        )
-    why = "; ".join(question.reasons)
-    if request.status == "approved":
-        state = f"the request {request.id} is approved: pass its token, approvals=[…]"
-    else:
-        state = f"the request {request.id} waits for a person. `retinue approvals show {request.id}` shows it; ask again with approvals=[token] when it is approved"
-    other = f" What came with the message is no approval of this call: {refused[-1]}" if refused else ""
+        said = f": {request.note}" if request.note else "."
+        text = f"{request.reviewer} has rejected it{said}"
+        return Denied(text, operation=operation, subject=question.binding.subject, reason="rejected")
     return ApprovalRequired(
-        f"{operation or question.message_type} at {question.binding.audience} needs a person's consent ({why}): {state}.{other}",
+        f"{operation or question.message_type} at {question.binding.audience} needs a person's consent: {'; '.join(question.reasons)}.",
         operation=operation,
         path=question.binding.audience,
         requests=(request.without_token(),),
