@@ -158,6 +158,9 @@ class Gateway:
         if self._closing:
             raise GatewayError("the gateway is closing", reason="closing", delivered=False)
         guard.check_rate(visit.caller)
+        raw = visit.scope.get("raw_path")
+        if raw is not None and raw != visit.scope["path"].encode("utf-8"):
+            raise HTTPException(404)  # no path of ours needs an escape, and what guards paths in front of us may not see through it
         visit.scope["app"] = self  # so that the router raises what it cannot route
         visit.scope["retinue.visit"] = visit
         await self._router(visit.scope, visit._receive, visit._send)

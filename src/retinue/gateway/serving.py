@@ -18,7 +18,8 @@ import h11
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.events import Closed, RawData
+from hypercorn.events import Closed, RawData, Updated
+from hypercorn.protocol.events import Response, StreamClosed
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
@@ -32,6 +33,7 @@ from retinue.remote import error_to_data
 
 if TYPE_CHECKING:
     from hypercorn.events import Event
+    from hypercorn.protocol.events import Event as StreamEvent
 
     from retinue.gateway.bounds import Bounds
     from retinue.gateway.refusals import Refusals
@@ -182,6 +184,7 @@ class Connection(TCPServer):
     """
 
     stream: Any  # a trio.SocketStream; hypercorn says that it is one of TLS
+    _http: Http
 
     def __init__(self, server: Server, stream: trio.SocketStream) -> None:
         state = ConnectionState(cast("Any", {CONNECTION: self}))
@@ -191,6 +194,7 @@ class Connection(TCPServer):
         self._idle: trio.CancelScope | None = None
         self._begun = False
         self._answered = False
+        self._deaf = False
         self.left = False
         self.visitors: set[Leaving] = set()
 
@@ -205,6 +209,7 @@ class Connection(TCPServer):
                     self.app, self.config, self.context, group, ConnectionState(self.state), False, client, here, self.protocol_send
                 )
                 http.refusals = self._server.refusals
+                self._http = http
                 self.protocol = cast("Any", http)
                 await self.idle_task.restart(group, self._idle_timeout)
                 await self._read_data()
@@ -236,12 +241,19 @@ class Connection(TCPServer):
             if self._idle is not None and not self._begun:  # the first bytes of a request: its head has to be whole soon
                 self._begun = True
                 self._idle.deadline = min(self._idle.deadline, trio.current_time() + self._bounds.header_timeout)
-            await self.protocol.handle(RawData(bytes(data)))
+            if not self._deaf:
+                await self.protocol.handle(RawData(bytes(data)))
         self._leave()
         await self.protocol.handle(Closed())
+        await self.idle_task.stop()  # else the end of a connection that the client has closed would wait for the end of its idle time
 
     async def protocol_send(self, event: Event) -> None:
         """What hypercorn wants sent. A client that takes nothing for too long is cut off; nobody waits for it longer than that."""
+        if isinstance(event, Closed) and self._http.answering:
+            self._deaf = True  # of what comes behind the last request nothing is read; the answer that is on its way is not cut off for it
+            return
+        if isinstance(event, Updated) and event.idle and self.left:
+            return  # nobody is there to wait for
         if not isinstance(event, RawData):
             await super().protocol_send(event)
             return
@@ -277,14 +289,35 @@ class Connection(TCPServer):
 
 
 class Http(H11Protocol):
-    """HTTP/1.1 and nothing else; what is no HTTP is answered as everything is, in JSON."""
+    """HTTP/1.1 and nothing else; what is no HTTP is answered as everything is, in JSON.
+
+    Attributes:
+        answering: Whether an answer has begun and not ended, and what the client sends meanwhile is no request any more.
+    """
 
     refusals: Refusals
+    _begun = False
+
+    @property
+    def answering(self) -> bool:
+        return self._begun and self.connection.their_state is h11.ERROR
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        if isinstance(event, Response):
+            self._begun = True
+        elif isinstance(event, StreamClosed):
+            self._begun = False
+        await super().stream_send(event)
 
     async def _check_protocol(self, event: h11.Request) -> None:
         """Overrides hypercorn's change to HTTP/2, which would go around every bound here."""
 
     async def _create_stream(self, request: h11.Request) -> None:
+        size = len(request.target) + sum(len(name) + len(value) + 4 for name, value in request.headers)
+        if size > self.config.h11_max_incomplete_size:  # h11 looks at what is incomplete alone, and this came in one piece
+            await self._send_error_response(431)
+            await self.send(Closed())
+            return
         if any(name == b"upgrade" for name, _ in request.headers):  # no websockets: the request is answered as what it is without
             headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
             request = h11.Request(method=request.method, target=request.target, headers=headers, http_version=request.http_version)
