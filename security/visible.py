@@ -25,8 +25,8 @@ _LIKE_ASCII: Final = frozenset(
     "\u01c0\u01c3\u02b9\u02ba\u02bb\u02bc\u02bd\u02c2\u02c3\u02c8\u02ca\u02cb\u02d0\u02d1\u02d7\u0375\u037a\u0387\u0589\u05be\u05c0\u05c3\u05f3\u05f4"
     "\u060c\u066a\u066b\u066c\u06d4\u0701\u0702\u0703\u0704\u07f4\u07f5\u1361\u1362\u1363\u1365\u1680\u16eb\u1802\u1803\u1806\u1809\u1c7e\u2010\u2011\u2012"
     "\u201a\u201b\u201f\u2032\u2033\u2035\u2036\u2038\u2039\u203a\u2041\u2043\u2044\u204f\u2052\u205a\u205d\u2212\u2215\u2216\u2217\u2219\u2223\u2236\u223c"
-    "\u22ef\u2571\u2572\u2758\u275b\u275c\u275d\u275e\u276e\u276f\u2768\u2769\u29f5\u29f8\u29f9\u2cba\u2e1a\u2e31\u2e32\u2e34\u2e35\u3001\u3002\u3008\u3009\u3014"
-    "\u3015\u30fb\u4e3f\u4e36\ua4f8\ua4f9\ua4fd\ua4ff\ua60e\ua6f3\ua6fd\ua78c\ua789\U0001d16d"
+    "\u22ef\u2571\u2572\u2758\u275b\u275c\u275d\u275e\u276e\u276f\u2768\u2769\u29f5\u29f8\u29f9\u2cba\u2e1a\u2e31\u2e32\u2e34\u2e35"
+    "\u4e3f\u4e36\ua4f8\ua4f9\ua4fd\ua4ff\ua60e\ua6f3\ua6fd\ua78c\ua789\U0001d16d"
 )
 
 _SECOND_SPELLINGS: Final = (
@@ -40,6 +40,18 @@ _SECOND_SPELLINGS: Final = (
     "<medial>",
     "<final>",
     "<isolated>",
+)
+# Scripts with signs of their own among these; right after one of their letters they are what they seem.
+_WITH_SIGNS: Final = frozenset(
+    {"ARABIC", "ARMENIAN", "BAMUM", "COPTIC", "ETHIOPIC", "HEBREW", "LISU", "MONGOLIAN", "NKO", "RUNIC", "SYRIAC"}
+)
+
+# Ordinary within a text of the Far East, odd within any other.
+_WIDE_SIGNS: Final = frozenset(
+    map(
+        chr,
+        [*range(0x3001, 0x3003), *range(0x3008, 0x3012), *range(0x3014, 0x301C), 0x30FB, *range(0xFF01, 0xFF10), *range(0xFF1A, 0xFF21)],
+    )
 )
 _ELLIPSIS: Final = "\u2026"  # plain enough in prose
 _MOST_MARKS: Final = 2
@@ -131,11 +143,15 @@ def _escape(character: str) -> str:
 def _units(text: str) -> Iterator[str]:
     """Each character as it is shown: itself or its escape."""
     cluster = ""  # the letter, with the marks on it, that a further mark would be shown on
+    last = ""
+    wide = False  # whether the character before belongs to a text of the Far East
     for character in text:
+        before, last = last, character
+        was_wide, wide = wide, unicodedata.east_asian_width(character) == "W" or (wide and character in _WIDE_SIGNS)
         if " " <= character <= "~":
             cluster = character if character.isalnum() else ""
             yield _escape(character) if character == "\\" else character
-        elif _is_unsafe(character):
+        elif (_is_unsafe(character) and not _is_of_its_script(before, character)) or (character in _WIDE_SIGNS and not was_wide):
             cluster = ""
             yield _escape(character)
         elif unicodedata.category(character).startswith("M"):
@@ -159,11 +175,18 @@ def _may_carry(cluster: str, mark: str) -> bool:
     return unicodedata.normalize("NFC", cluster + mark) == cluster + mark
 
 
+def _is_of_its_script(letter: str, sign: str) -> bool:
+    if sign not in _LIKE_ASCII or not letter.isalpha():
+        return False
+    script = unicodedata.name(sign, "").split(" ", 1)[0]
+    return script in _WITH_SIGNS and script == _script(letter)
+
+
 def _is_unsafe(character: str) -> bool:
     if not character.isprintable() or character in _UNSEEN or character in _LIKE_ASCII:
         return True
     decomposition = unicodedata.decomposition(character)
-    if not decomposition:
+    if not decomposition or character in _WIDE_SIGNS:
         return False
     if decomposition.startswith(_SECOND_SPELLINGS) or unicodedata.normalize("NFC", character) != character:
         return True
