@@ -14,6 +14,8 @@ from click.testing import CliRunner
 import retinue as rt
 from housekeeping import ROOT
 from retinue import _twin, aio, errors, llm, sync
+from retinue.actors.approvals import deciding, desk
+from retinue.actors.approvals.ledger import CLOCK_TOLERANCE_MS
 from retinue.actors.budgets.messages import Reserve
 from retinue.actors.hosts import thread
 from retinue.actors.llm.endpoint import Timeouts
@@ -21,13 +23,17 @@ from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.runtime import kernel, lifecycle, scheduler, shutdown, supervision
 from retinue.actors.runtime.context import ActorContext
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
+from retinue.actors.store.database import BUSY_TIMEOUT
 from retinue.capabilities.engine import DEFAULT_TIMEOUT
 from retinue.capabilities.registry_providers import STEP_TIMEOUT
 from retinue.cli.group import COMMANDS, main
+from retinue.client import session
+from retinue.gateway import Bounds, Gateway
 from retinue.mailbox.letters import REASONS
 from retinue.mailbox.messages import message_info
 from retinue.mailbox.queues import DEFAULT_CAPACITY
 from retinue.mailbox.wire_json import Limits
+from retinue.security import approvals
 from retinue.security.seal import DEFAULT_SECONDS, SKEW_MS
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -148,6 +154,24 @@ LIMITS = {
     "a reservation of a budget": Reserve().seconds,
     "a request of `rt.guarded_client`": rt.guarded_client.__kwdefaults__["timeout"],
     "its connecting": rt.guarded_client.__kwdefaults__["connect_timeout"],
+    "a request waits for a person": approvals.REQUEST_LIFETIME_MS / 1000,
+    "an approval, from the decision on": deciding.DEFAULT_SECONDS,
+    "a consent in advance": deciding.YEAR_SECONDS,
+    "a reviewer in code": rt.ActorSystem.__init__.__kwdefaults__["reviewer_timeout"],
+    "a clock behind the file's": CLOCK_TOLERANCE_MS / 1000,
+    "the file, locked": BUSY_TIMEOUT,
+    "the next look at what": desk.POLL,
+    "an ask through the gateway": Bounds().request_timeout,
+    "a stream or a watch through": Bounds().stream_timeout,
+    "the head of a request": Bounds().header_timeout,
+    "the body of a request": Bounds().body_timeout,
+    "a connection without a request": Bounds().keep_alive,
+    "a client that takes nothing": Bounds().write_timeout,
+    "silence in a stream": Bounds().heartbeat,
+    "the end of a gateway": Gateway.stop.__kwdefaults__["grace"],
+    "a client: connecting": session.CONNECT_TIMEOUT,
+    "a client: an answer": session.TIMEOUT,
+    "a client: silence": session.IDLE,
     "the delay of the second restart": rt.Supervision().backoff[0],
     "the longest delay": rt.Supervision().backoff[1],
     "calm after which": supervision.RESET_AFTER,
