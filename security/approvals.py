@@ -21,8 +21,9 @@ import attrs
 from retinue.security.canonical import canonical, canonical_of_stored
 from retinue.security.errors import ApprovalError, CanonicalError, DefinitionError
 from retinue.security.limits import UNLIMITED, moment
-from retinue.security.showing import shown_arguments, visible
+from retinue.security.showing import shown_arguments
 from retinue.security.typed_data import arguments_from_text, arguments_to_text
+from retinue.security.visible import oddities, quoted, visible
 
 __all__ = ["ApprovalRequest", "Binding", "Status", "arguments_digest", "new_id"]
 
@@ -345,29 +346,28 @@ class ApprovalRequest:
         Args:
             width: Columns that a line of arguments has at most, where a value can be broken. Default: 100.
         """
-        rows = [
-            ("request", self.id),
-            ("status", self.status),
-            ("operation", "(none)" if self.operation is None else self.operation),
-            ("message", self.message_type),
-            ("at", self.audience),
-            ("for", repr_of(self.subject)),
-            *([("tenant", repr_of(self.tenant))] if self.tenant is not None else []),
-            *([("session", repr_of(self.session))] if self.session is not None else []),
-            *([("risk", self.risk)] if self.risk is not None else []),
-            *([("reviewer", "must be another person than the subject")] if self.four_eyes else []),
-            *(("because", reason) for reason in self.reasons),
-            ("asked", moment(self.created_ms)),
-            ("waits until", moment(self.expires_ms)),
-            *([("replaces", self.edit_of)] if self.edit_of is not None else []),
-            *([("replaced by", self.edited_to)] if self.edited_to is not None else []),
+        replaced = (("replaces", self.edit_of), ("replaced by", self.edited_to))
+        lines = [
+            f"request: {self.id}",
+            f"status: {self.status}",
+            *_row("operation", self.operation or "(none)"),
+            *_row("message", self.message_type),
+            *_row("at", self.audience),
+            *_row("for", self.subject, quote=True),
+            *(_row("tenant", self.tenant, quote=True) if self.tenant is not None else ()),
+            *(_row("session", self.session, quote=True) if self.session is not None else ()),
+            *([f"risk: {self.risk}"] if self.risk is not None else ()),
+            *(["reviewer: must be another person than the subject"] if self.four_eyes else ()),
+            *(line for reason in self.reasons for line in _row("because", reason)),
+            f"asked: {moment(self.created_ms)}",
+            f"waits until: {moment(self.expires_ms)}",
+            *(f"{name}: {other}" for name, other in replaced if other is not None),
         ]
         if self.decided_ms is not None:
-            by = "" if self.reviewer is None else f" by {repr_of(self.reviewer)}{' (as asserted)' if self.reviewer_asserted else ''}"
-            rows.append(("decided", moment(self.decided_ms) + by))
+            by = f" by {quoted(self.reviewer)}{' (as asserted)' if self.reviewer_asserted else ''}" if self.reviewer is not None else ""
+            lines.append(f"decided: {moment(self.decided_ms)}{by}")
         if self.note:
-            rows.append(("note", self.note))
-        lines = [f"{name}: {visible(text)}" for name, text in rows]
+            lines += _row("note", self.note)
         return [*lines, "arguments:", *(f"  {line}" for line in shown_arguments(self._read(), width=width - 2))]
 
     def to_data(self) -> dict[str, Any]:
@@ -391,9 +391,9 @@ class ApprovalRequest:
             raise ApprovalError(f"this is no request for an approval: {error}", reason="malformed") from None
 
 
-def repr_of(text: str) -> str:
-    """A name in quotes, so that where it begins and ends is seen."""
-    return f'"{text}"'
+def _row(name: str, text: str, *, quote: bool = False) -> list[str]:
+    """A line, and what in its text may be taken for something else."""
+    return [f"{name}: {quoted(text) if quote else visible(text)}", *(f"  ! {note}" for note in oddities(text))]
 
 
 def _shortened(text: str) -> str:

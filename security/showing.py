@@ -20,7 +20,7 @@ import attrs
 from retinue.security.canonical import canonical_of_stored
 from retinue.security.records import FlagValue, Member, Record
 from retinue.security.typed_data import arguments_from_text, arguments_to_text
-from retinue.security.visible import columns, escaped, oddities, quoted_parts, visible
+from retinue.security.visible import columns, escaped, oddities, quoted, quoted_parts, visible
 
 __all__ = ["escaped", "shown_arguments", "visible"]
 
@@ -52,7 +52,7 @@ def shown_arguments(arguments: Mapping[str, Any], *, width: int = 100) -> list[s
 
 
 def _label(name: str) -> str:
-    return name if _is_plain_name(name) else "".join(quoted_parts(name, 2 * 12 * len(name) + 8))
+    return name if _is_plain_name(name) else quoted(name)
 
 
 def _is_plain_name(name: str) -> bool:
@@ -94,7 +94,7 @@ def _shape(value: Any) -> _Shape:
     if kind is tuple:
         return _Shape("(", [("", item) for item in value], ",)" if len(value) == 1 else ")")
     if kind is dict:
-        return _Shape("{", [(f"{_quoted(name)}: ", value[name]) for name in sorted(value)], "}")
+        return _Shape("{", [(f"{quoted(name)}: ", value[name]) for name in sorted(value)], "}")
     if kind is set or kind is frozenset:
         items = [("", item) for item in sorted(value, key=canonical_of_stored)]
         return (
@@ -134,11 +134,7 @@ def _shape_of_scalar(value: Any) -> _Shape:
 
 def _class(name: str) -> str:
     """The name of a class where it can be mistaken for nothing else; words of one part are taken by what is built in."""
-    return name if _DOTTED.fullmatch(name) else f"record[{_quoted(name)}]"
-
-
-def _quoted(text: str | bytes) -> str:
-    return "".join(quoted_parts(text, 12 * len(text) + 8))
+    return name if _DOTTED.fullmatch(name) else f"record[{quoted(name)}]"
 
 
 def _flat(value: Any, room: int) -> str | None:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["columns", "escaped", "oddities", "quoted_parts", "visible"]
+__all__ = ["columns", "escaped", "oddities", "quoted", "quoted_parts", "visible"]
 
 # What Unicode calls ignorable by default and Python nevertheless printable, and one blank that is a symbol.
 _UNSEEN: Final = frozenset(
@@ -110,6 +110,11 @@ def quoted_parts(text: str | bytes, width: int) -> list[str]:
         used += size
     parts.append("".join(part))
     return [f'{prefix}"{part}"' for part in parts]
+
+
+def quoted(text: str | bytes) -> str:
+    """The text as one literal in double quotes, however long."""
+    return "".join(quoted_parts(text, 12 * len(text) + 8))
 
 
 def columns(text: str) -> int:

@@ -23,6 +23,18 @@ ARGUMENTS: dict[str, Any] = {"to": "ACME", "amount": 40}
 KEY = SigningKey(bytes(range(32)), NOW)
 OTHER_KEY = SigningKey(bytes(range(1, 33)), NOW)
 
+OTHERS: dict[str, Any] = {
+    "operation": "payments.refund",
+    "arguments_digest": "b" * 64,
+    "subject": "mallory",
+    "tenant": "other",
+    "session": "s2",
+    "audience": "/user/other",
+    "definition": "b" * 64,
+    "policy_version": "2",
+}
+"""Another value for each field of a binding."""
+
 
 def binding(arguments: dict[str, Any] | None = None, **changes: Any) -> Binding:
     made = Binding(
