@@ -268,9 +268,9 @@ def test_what_is_sent_is_the_token_in_its_header_and_nothing_of_the_environment(
 
 def test_nothing_is_sent_where_the_url_is_wrong(face: Face) -> None:
     for url in (
-        "", "127.0.0.1:8700", "ftp://127.0.0.1", "http://", "http://:80", "http://127.0.0.1:0", "http://127.0.0.1:99999", "http://127.0.0.1:x",
+        "", "127.0.0.1:8420", "ftp://127.0.0.1", "http://", "http://:80", "http://127.0.0.1:0", "http://127.0.0.1:99999", "http://127.0.0.1:x",
         "http://ada:secret@127.0.0.1", "http://127.0.0.1/v1", "http://127.0.0.1/?token=secret", "http://127.0.0.1/#x", "http://exa mple", "http://[::1",
-        "http://192.168.0.1:8700", "http://shop.example:8700", "http://0.0.0.0:8700", "http://127.0.0.1.example:80", "http://localhost.:80\n",
+        "http://192.168.0.1:8420", "http://shop.example:8420", "http://0.0.0.0:8420", "http://127.0.0.1.example:80", "http://localhost.:80\n",
     ):  # fmt: skip
         with pytest.raises(rt.GatewayError) as caught:
             face.connect(url, token=TOKEN)
@@ -287,6 +287,6 @@ def test_nothing_is_sent_where_the_url_is_wrong(face: Face) -> None:
 )
 def test_senseless_options_are_refused(face: Face, options: dict[str, Any]) -> None:
     with pytest.raises(rt.DefinitionError):
-        face.connect("http://127.0.0.1:8700", token=TOKEN, **options)
+        face.connect("http://127.0.0.1:8420", token=TOKEN, **options)
     with pytest.raises(rt.DefinitionError):
-        face.connect("http://127.0.0.1:8700", token=5)
+        face.connect("http://127.0.0.1:8420", token=5)

@@ -56,12 +56,17 @@ class LazyGroup(click.Group):
 
 COMMANDS = {
     "approvals": LazyCommand("retinue.cli.approvals", "approvals", "See what waits for a person's consent, and decide."),
+    "ask": LazyCommand("retinue.cli.talk", "ask", "Ask an actor, and print its reply."),
     "audit": LazyCommand("retinue.cli.audit", "audit", "Check an audit file, and read it."),
     "demo": LazyCommand("retinue.cli.demo", "demo", "Watch a researcher, a writer and a critic work on a topic."),
     "doctor": LazyCommand("retinue.cli.doctor", "doctor", "Show what is installed, and what would be used."),
     "models": LazyCommand("retinue.cli.models", "models", "Fetch the weights of the embedded model."),
+    "ps": LazyCommand("retinue.cli.talk", "ps", "List the living actors of a running system."),
     "run": LazyCommand("retinue.cli.run", "run", "Run a function, given the actor system where it takes one."),
+    "send": LazyCommand("retinue.cli.talk", "send", "Send a message to an actor, and wait for no answer."),
     "serve": LazyCommand("retinue.cli.serve", "serve", "Run a system that scripts in other processes talk to."),
+    "stream": LazyCommand("retinue.cli.talk", "stream", "Ask an actor for a stream, and print its items."),
+    "token": LazyCommand("retinue.cli.tokens", "token", "Make, narrow, look at and revoke sealed tokens."),
     "version": LazyCommand("retinue.cli.version", "version", "Print the version."),
 }
 

@@ -23,7 +23,7 @@ class Address:
     """A gateway's address.
 
     Attributes:
-        origin: `http://127.0.0.1:8700`: scheme, host and port, and nothing else.
+        origin: `http://127.0.0.1:8420`: scheme, host and port, and nothing else.
         tls: Whether the connection is encrypted.
     """
 
@@ -42,7 +42,7 @@ def check_address(url: object, *, plain: bool = False) -> Address:
         GatewayError: It is no such URL, or it would carry the token over the network unencrypted ("wrong_url"); its text does not repeat what may be secret.
     """
     if not isinstance(url, str):
-        raise DefinitionError(f"the gateway's URL is a str such as 'http://127.0.0.1:8700', not an object of type {type(url).__name__}")
+        raise DefinitionError(f"the gateway's URL is a str such as 'http://127.0.0.1:8420', not an object of type {type(url).__name__}")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -85,7 +85,7 @@ def _is_loopback(host: str) -> bool:
 
 def _wrong(why: str) -> GatewayError:
     return GatewayError(
-        f"the gateway's URL cannot be used: {why}. It is what `retinue serve` prints, such as http://127.0.0.1:8700",
+        f"the gateway's URL cannot be used: {why}. It is what `retinue serve` prints, such as http://127.0.0.1:8420",
         reason="wrong_url",
         delivered=False,
     )

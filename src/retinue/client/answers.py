@@ -86,10 +86,7 @@ def check_kind(what: str, status: int, headers: Mapping[str, str], wanted: str) 
     redirect = 300 <= status < 400
     if found == wanted and not redirect:
         return
-    if redirect:
-        text = "leads to another address, which is not followed"
-    else:
-        text = f"is {found[:60] if found else 'of no type'}, not {wanted}"
+    text = "leads to another address, which is not followed" if redirect else f"is {found[:60] or 'of no type'}, not {wanted}"
     raise GatewayError(
         f"the answer to {what} (HTTP status {status}) {text}: another server stands at this address, or between. Check the URL",
         status=status,

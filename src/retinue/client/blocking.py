@@ -46,7 +46,11 @@ def connect(
     tls: ssl.SSLContext | None = None,
     wire: WireRegistry | None = None,
 ) -> Client:
-    """Makes the client of a system that runs elsewhere, for `with connect(url, token=token) as client: …`. Arguments and errors as for `retinue.connect`."""
+    """The client of a system that runs elsewhere, without `async`. Arguments and errors as for `retinue.connect`.
+
+    with connect("http://127.0.0.1:8420", token=token) as client:
+        print(client.ref("/user/shop").ask(Price("tea")))
+    """
     session = Session(url, token=token, timeout=timeout, connect_timeout=connect_timeout, plain=plain, max_answer=max_answer, wire=wire)
     return Client(session, Connection(session.address.origin, tls_of(tls, encrypted=session.address.tls)))
 

@@ -39,7 +39,7 @@ def connect(
     environment names are not looked at, and redirects are not followed: the token goes to this address and nowhere else.
 
     Args:
-        url: The gateway: `http://127.0.0.1:8700`, as `retinue serve` prints it, or https to another machine.
+        url: The gateway: `http://127.0.0.1:8420`, as `retinue serve` prints it, or https to another machine.
         token: The sealed token that everything is asked under: its text, an `rt.TokenFile`, or the `pathlib.Path` of one.
         timeout: Seconds that an ask waits where neither the call nor the message class says otherwise. Default 30.
         connect_timeout: Seconds that a connection may take. Default 10.

@@ -1,0 +1,277 @@
+"""`retinue ask`, `send`, `stream` and `ps`: a shell that talks to a running system, through its gateway."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import click
+
+from retinue.cli.bearing import token_of, token_options
+from retinue.cli.outcomes import failed, needs_consent, shown, tell
+from retinue.cli.output import say
+
+if TYPE_CHECKING:
+    from retinue.client.blocking import Connection
+    from retinue.client.exchange import Exchange
+    from retinue.client.session import Session
+
+__all__ = ["ask", "ps", "send", "stream"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+_TIMEOUT = 30.0
+
+
+def _message(command: F) -> F:
+    for option in (
+        click.option("--approval", "approvals", multiple=True, metavar="APPROVAL", help="An approval to redeem. May be repeated."),
+        click.argument("arguments", metavar="[KEY=VALUE]...", nargs=-1),
+        click.argument("name", metavar="TYPE"),
+        click.argument("path", metavar="PATH"),
+    ):
+        command = option(command)
+    return command
+
+
+def _gateway(command: F) -> F:
+    for option in (
+        click.option("--plain", is_flag=True, help="Let http lead to another machine, where whoever is between reads the token."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too."),
+        token_options,
+        click.argument("url", metavar="URL"),
+    ):
+        command = option(command)
+    return command
+
+
+def _timeout(command: F) -> F:
+    return click.option(
+        "--timeout", type=click.FloatRange(0), default=_TIMEOUT, show_default=True, help="Seconds until there must be an answer."
+    )(command)
+
+
+@click.command()
+@_gateway
+@_message
+@_timeout
+@click.option("--detached", is_flag=True, help="Let the handler go on when this command ends before it has answered.")
+@click.option(
+    "--wait-approval",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Where a person has to consent: wait so long for it, and ask again.",
+)
+def ask(
+    url: str,
+    path: str,
+    name: str,
+    arguments: tuple[str, ...],
+    token: str | None,
+    token_file: Path | None,
+    approvals: tuple[str, ...],
+    timeout: float,
+    wait_approval: float | None,
+    detached: bool,
+    as_json: bool,
+    plain: bool,
+) -> None:
+    """Ask an actor, and print its reply.
+
+    URL is what `retinue serve` prints, PATH the actor's (/user/shop), TYPE the name of a message (shop/Price@1). KEY=VALUE is a field of it, text or JSON as the
+    message has it; KEY:=JSON is JSON; KEY=@FILE the content of a file, KEY=@- of standard input; A.B=VALUE a field of a field, KEY[]=VALUE an item of a list.
+
+    A text is printed as it is, another reply as JSON. Exit codes: 0 answered, 1 refused or failed, 2 wrong usage, 3 a person has to consent (the ids of the
+    requests are printed), 124 no answer in time.
+    """
+    from retinue.security.errors import ApprovalRequired
+
+    with _talk(url, token, token_file, timeout, plain=plain, as_json=as_json) as talk:
+        encoded = talk.encoded(path, name, arguments, ("request", "message"))
+        redeemed = list(approvals)
+        how = _how_to_go_on(url, path, name, wait_approval)
+        while True:
+            try:
+                reply = talk.ask(path, encoded, timeout, redeemed, detached=detached)
+                break
+            except ApprovalRequired as required:
+                if wait_approval is None or not required.requests:
+                    raise needs_consent(required, how, as_json=as_json) from None
+                redeemed = [*approvals, *talk.consents(required, wait_approval)]
+                wait_approval = None  # consent that is not enough once it is there will not be enough later
+    say(shown(reply, as_json=as_json))
+
+
+@click.command()
+@_gateway
+@_message
+@click.option("--wait", type=click.FloatRange(0), metavar="SECONDS", help="Wait so long for room in a full mailbox; default: not at all.")
+def send(
+    url: str,
+    path: str,
+    name: str,
+    arguments: tuple[str, ...],
+    token: str | None,
+    token_file: Path | None,
+    approvals: tuple[str, ...],
+    wait: float | None,
+    as_json: bool,
+    plain: bool,
+) -> None:
+    """Send a message to an actor, and wait for no answer.
+
+    Arguments as for `retinue ask`. Prints "accepted" once it waits in the mailbox. Exit codes: 0 accepted, 1 not accepted (the reason is printed), 2 wrong usage.
+    """
+    with _talk(url, token, token_file, _TIMEOUT, plain=plain, as_json=as_json) as talk:
+        encoded = talk.encoded(path, name, arguments, ("request", "message"))
+        receipt = talk.carry_out(talk.session.tell_encoded(path, encoded, approvals, wait))
+    if as_json:
+        say(json.dumps({"accepted": receipt.accepted, "reason": receipt.reason}))
+    elif receipt:
+        say("accepted")
+    else:
+        tell(f"Error: not accepted: {receipt.reason}")
+    if not receipt:
+        raise SystemExit(1)
+
+
+@click.command()
+@_gateway
+@_message
+@click.option("--timeout", type=click.FloatRange(0), help="Seconds that the whole stream may take. Default: as long as the system allows.")
+def stream(
+    url: str,
+    path: str,
+    name: str,
+    arguments: tuple[str, ...],
+    token: str | None,
+    token_file: Path | None,
+    approvals: tuple[str, ...],
+    timeout: float | None,
+    as_json: bool,
+    plain: bool,
+) -> None:
+    """Ask an actor for a stream, and print its items, one a line, as they come.
+
+    Arguments and exit codes as for `retinue ask`.
+    """
+    from retinue.client.blocking import RemoteStream
+    from retinue.security.errors import ApprovalRequired
+
+    with _talk(url, token, token_file, _TIMEOUT, plain=plain, as_json=as_json) as talk:
+        encoded = talk.encoded(path, name, arguments, ("stream",))
+        seconds = math.inf if timeout is None else timeout
+        opening = talk.session.stream_encoded(path, encoded, seconds, 32, approvals, lambda value: value)
+        try:
+            with RemoteStream(talk.session, talk.connection, opening) as items:
+                for item in items:
+                    say(shown(item, as_json=as_json))
+        except ApprovalRequired as required:
+            raise needs_consent(required, _how_to_go_on(url, path, name, 0), as_json=as_json) from None
+
+
+@click.command()
+@_gateway
+def ps(url: str, token: str | None, token_file: Path | None, as_json: bool, plain: bool) -> None:
+    """List the living actors of a running system. Takes the operation system.inspect."""
+    with _talk(url, token, token_file, _TIMEOUT, plain=plain, as_json=as_json) as talk:
+        actors = talk.carry_out(talk.session.actors())
+    if as_json:
+        say(json.dumps([attrs.asdict(actor) for actor in actors]))
+        return
+    rows = [("PATH", "CLASS", "STATE", "WAITING", "MESSAGES")]
+    rows += [(actor.path, actor.cls, actor.state, str(actor.depth), " ".join(actor.messages)) for actor in actors]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
+        say(shown("  ".join([*cells, row[-1]]).rstrip()))
+
+
+@attrs.frozen
+class Talk:
+    """One command's talk with a gateway."""
+
+    session: Session
+    connection: Connection
+    as_json: bool
+
+    def carry_out(self, exchange: Exchange[T]) -> T:
+        """One request and its answer."""
+        return self.connection.carry_out(self.session, exchange)
+
+    def encoded(self, path: str, name: str, arguments: Sequence[str], kinds: tuple[str, ...]) -> bytes:
+        """The JSON of the message that was typed. Raises UsageError."""
+        from retinue.cli.arguments import body_of, nearest
+        from retinue.client.address import check_path
+        from retinue.mailbox.wire_json import render
+        from retinue.security.errors import DefinitionError
+
+        try:
+            description = self.carry_out(self.session.describe(check_path(path)))
+        except DefinitionError as error:
+            raise click.UsageError(str(error)) from None
+        messages = description.get("x-retinue-messages")
+        if not isinstance(messages, dict) or not messages:
+            described = self.carry_out(self.session.describe()).get("x-retinue-actors", {})
+            raise click.ClickException(f"no actor at {path} takes messages under this token{nearest(path, described)}")
+        if name not in messages:
+            raise click.UsageError(f"{path} takes no {name!r}{nearest(name, messages)}")
+        kind = messages[name].get("kind")
+        if kind not in kinds:
+            command = "stream" if kind == "stream" else "ask"
+            raise click.UsageError(f"{name} is a {kind}: use `retinue {command}`")
+        return render({"type": name, "body": body_of(description, name, arguments)}, self.session.wire.limits)
+
+    def ask(self, path: str, encoded: bytes, timeout: float, approvals: Sequence[str], *, detached: bool) -> Any:
+        """The JSON of a reply."""
+        return self.carry_out(self.session.ask_encoded(path, encoded, timeout, approvals, lambda value: value, detached=detached))
+
+    def consents(self, required: Any, seconds: float) -> list[str]:
+        """Waits for all the consents that are missing."""
+        from retinue.client.blocking import RemoteApprovals
+
+        if not self.as_json:
+            for request in required.requests:
+                tell(f"waiting for a person's consent: {request.id} ({request.operation or request.message_type})")
+        approvals = RemoteApprovals(self.session, self.connection)
+        return [approvals.wait(request.id, timeout=seconds) for request in required.requests]
+
+
+@contextmanager
+def _talk(url: str, token: str | None, token_file: Path | None, timeout: float, *, plain: bool, as_json: bool) -> Iterator[Talk]:
+    """An open connection; what the system or the gateway refuses ends the command."""
+    text = token_of(token, token_file)
+    from retinue.client.blocking import Connection
+    from retinue.client.failures import tls_of
+    from retinue.client.session import CONNECT_TIMEOUT, MAX_ANSWER, Session
+    from retinue.security.errors import RetinueError
+
+    connection: Connection | None = None
+    try:
+        session = Session(url, token=text, timeout=timeout, connect_timeout=CONNECT_TIMEOUT, plain=plain, max_answer=MAX_ANSWER, wire=None)
+        connection = Connection(session.address.origin, tls_of(None, encrypted=session.address.tls))
+        connection.open()
+        yield Talk(session, connection, as_json)
+    except RetinueError as error:
+        raise failed(error, as_json=as_json) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _how_to_go_on(url: str, path: str, name: str, waited: float | None) -> list[str]:
+    again = " ".join(map(shlex.quote, (url, path, name)))
+    how = [
+        "Approve it, on the system's machine: retinue approvals approve ID --data-dir DIR",
+        f"and ask again with the approval that this prints: retinue ask {again} … --approval APPROVAL",
+    ]
+    return how if waited is not None else [*how, "(or let it wait for the person: --wait-approval SECONDS)"]
