@@ -26,7 +26,7 @@ class StreamsResult:
     Attributes:
         name: How the items came.
         streams: How many.
-        open_ms: Milliseconds a stream, from the first request to the last stream that stood.
+        open_ms: Milliseconds a stream, from the first request to the last handler that had begun.
         bytes_each: What the server's process grew by while they were opened, by their number.
         items: Items in all; each came once, in order.
         items_a_second: From the word to the last end.
@@ -123,10 +123,10 @@ def measure_streams(name: str, *, streams: int, every: float, progress: Progress
             stream.connection.send(post("/v1/stream", server.port, value, token=server.token))
             selector.register(stream.connection.socket, selectors.EVENT_READ, stream)
             open_streams.append(stream)
-        _read(selector, delays, lambda stream: stream.standing, streams)
-        opened = time.perf_counter() - began
         while server.say("how many?")["open"] < streams:
-            time.sleep(0.01)
+            time.sleep(0.005)
+        opened = time.perf_counter() - began
+        _read(selector, delays, lambda stream: stream.standing, streams)
         grown = server.resident_bytes() - before
         progress(f"{name}: {streams * ITEMS:,} items")
         cpu = server.cpu_seconds()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -191,9 +192,9 @@ class Connection(TCPServer):
         super().__init__(server.app, server.config, server.context, state, cast("Any", stream))
         self._server = server
         self._bounds = server.bounds
-        self._idle: trio.CancelScope | None = None
+        self._idle = trio.CancelScope()
+        self._waiting = True
         self._begun = False
-        self._answered = False
         self._deaf = False
         self.left = False
         self.visitors: set[Leaving] = set()
@@ -211,8 +212,10 @@ class Connection(TCPServer):
                 http.refusals = self._server.refusals
                 self._http = http
                 self.protocol = cast("Any", http)
-                await self.idle_task.restart(group, self._idle_timeout)
-                await self._read_data()
+                async with trio.open_nursery() as watching:
+                    watching.start_soon(self._watch_idle)
+                    await self._read_data()
+                    watching.cancel_scope.cancel()
         except OSError:
             pass  # it was gone before it began
         finally:
@@ -238,31 +241,34 @@ class Connection(TCPServer):
                 break
             if not data:
                 break
-            if self._idle is not None and not self._begun:  # the first bytes of a request: its head has to be whole soon
+            if self._waiting and not self._begun:  # the first bytes of a request: its head has to be whole soon
                 self._begun = True
                 self._idle.deadline = min(self._idle.deadline, trio.current_time() + self._bounds.header_timeout)
             if not self._deaf:
                 await self.protocol.handle(RawData(bytes(data)))
         self._leave()
         await self.protocol.handle(Closed())
-        await self.idle_task.stop()  # else the end of a connection that the client has closed would wait for the end of its idle time
 
     async def protocol_send(self, event: Event) -> None:
         """What hypercorn wants sent. A client that takes nothing for too long is cut off; nobody waits for it longer than that."""
         if isinstance(event, Closed) and self._http.answering:
             self._deaf = True  # of what comes behind the last request nothing is read; the answer that is on its way is not cut off for it
             return
-        if isinstance(event, Updated) and event.idle and self.left:
-            return  # nobody is there to wait for
+        if isinstance(event, Updated):
+            self._waiting, self._begun = event.idle, False
+            self._idle.deadline = trio.current_time() + self._bounds.keep_alive if event.idle else math.inf
+            return
         if not isinstance(event, RawData):
             await super().protocol_send(event)
             return
         data = memoryview(event.data)
+        patience = self._bounds.write_timeout
         async with self.send_lock:
-            with trio.CancelScope(shield=True) as scope:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + patience) as scope:
                 try:
-                    for start in range(0, len(data), SENT):
-                        scope.deadline = trio.current_time() + self._bounds.write_timeout
+                    await self.stream.send_all(data[:SENT])
+                    for start in range(SENT, len(data), SENT):
+                        scope.deadline = trio.current_time() + patience
                         await self.stream.send_all(data[start : start + SENT])
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     self.abort()
@@ -275,17 +281,19 @@ class Connection(TCPServer):
         except OSError:
             pass  # it was cut off
 
-    async def _idle_timeout(self) -> None:
-        """Hypercorn starts this whenever the connection waits for a request, and cancels it when the head of one is whole."""
-        bounds = self._bounds
-        self._begun = False
-        with trio.CancelScope(deadline=trio.current_time() + (bounds.keep_alive if self._answered else bounds.header_timeout)) as scope:
-            self._idle = scope
-            self._answered = True
-            await self.context.terminated.wait()
-        self._idle = None
-        with trio.CancelScope(shield=True):
-            await self._initiate_server_close()
+    async def _watch_idle(self) -> None:
+        """Closes the connection when it has waited for a request for too long, or waits for one while the server ends. (Hypercorn starts a task for each wait.)"""
+        self._idle.deadline = trio.current_time() + self._bounds.header_timeout
+        while True:
+            with self._idle:
+                await self.context.terminated.wait()
+            if self._waiting:
+                with trio.CancelScope(shield=True):
+                    await self._initiate_server_close()
+                return
+            if not self._idle.cancelled_caught:
+                return  # the server ends: the answer that is on its way is the last one
+            self._idle = trio.CancelScope()  # a request was there at the very moment
 
 
 class Http(H11Protocol):
@@ -297,6 +305,7 @@ class Http(H11Protocol):
 
     refusals: Refusals
     _begun = False
+    _head = b""
 
     @property
     def answering(self) -> bool:
@@ -308,6 +317,21 @@ class Http(H11Protocol):
         elif isinstance(event, StreamClosed):
             self._begun = False
         await super().stream_send(event)
+
+    async def _send_h11_event(self, event: Any) -> None:
+        """Sends the head of an answer with what comes first behind it: one call of the system, and one packet."""
+        try:
+            data = self.connection.send(event)
+        except h11.LocalProtocolError:
+            if self.connection.their_state is not h11.ERROR:
+                raise
+            return
+        if isinstance(event, h11.Response):
+            self._head = data
+            return
+        data, self._head = self._head + data, b""
+        if data:
+            await self.send(RawData(data))
 
     async def _check_protocol(self, event: h11.Request) -> None:
         """Overrides hypercorn's change to HTTP/2, which would go around every bound here."""
