@@ -20,10 +20,8 @@ retinue token mint --data-dir "$folder/data" --subject "${USER:-somebody}" \
     --allow swarm.work --allow model.complete --allow chronicle.write --out "$folder/token"
 
 # The one line:
-retinue ask "$url" /user/critic demo/Review@1 topic=lighthouses text="They stand at the sea." --token-file "$folder/token"
-
 retinue ask "$url" /user/writer demo/Compose@1 topic=lighthouses --token-file "$folder/token"
 
-# A token for the writer alone does not suffice: the writer asks the model as whoever asked the writer.
-retinue token narrow --allow swarm.work --token-file "$folder/token" --out "$folder/less"
+# A token that permits less, made without a key. The writer asks the model as whoever asked the writer, so it does not suffice.
+retinue token narrow --deny model.complete --token-file "$folder/token" --out "$folder/less"
 retinue ask "$url" /user/writer demo/Compose@1 topic=lighthouses --token-file "$folder/less" || echo "exit code $?"

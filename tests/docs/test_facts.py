@@ -111,8 +111,8 @@ def test_every_option_of_a_command_is_on_its_page(command: str) -> None:
     found = main.get_command(context, command)
     assert found is not None
     group = [found.get_command(context, name) for name in found.list_commands(context)] if isinstance(found, click.Group) else []
-    section = TEXT["cli.md"].partition(f"\n## {command}\n")[2].partition("\n## ")[0]
-    assert section
+    sections = re.split(r"^## ", TEXT["cli.md"], flags=re.MULTILINE)
+    (section,) = [text for text in sections if command in text.partition("\n")[0].split(", ")]
     options = [option for part in [found, *filter(None, group)] for parameter in part.params for option in parameter.opts]
     assert [option for option in options if option.startswith("--") and option not in section] == []
     assert [part.name for part in group if part is not None and f"{command} {part.name}" not in section] == []
