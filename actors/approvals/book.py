@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
     from retinue.capabilities.consent import ConsentDesk
 
-__all__ = ["SystemApprovals"]
+__all__ = ["ApprovalWatch", "SystemApprovals"]
 
 R = TypeVar("R")
 
@@ -262,17 +263,15 @@ class SystemApprovals:
             f"the request {request_id[:80]} was not decided within {timeout} s; it waits still.", path="/system/approvals", begun=True
         )
 
-    async def watch(self, *, after: int | None = None) -> AsyncIterator[ApprovalEvent]:
-        """What happens from now on, in whatever process, as it happens: `async for event in system.approvals.watch()`.
+    def watch(self, *, after: int | None = None) -> ApprovalWatch:
+        """What happens from the first look on, in whatever process, as it happens: `async for event in system.approvals.watch()`.
 
         Args:
-            after: The number of the event to begin after. Default: the last one that there is.
+            after: The number of the event to begin after; 0 for all that there are. Default: the last one that there is.
         """
-        last = after if after is not None else (await self._changes(-1))[0]
-        while True:
-            last, events = await self._changes(last)
-            for event in events:
-                yield event
+        if after is not None and (type(after) is not int or after < 0):
+            raise DefinitionError(f"watch(after={after!r}): the number of an event, or 0")
+        return ApprovalWatch(self, after)
 
     async def _changes(self, after: int) -> tuple[int, tuple[ApprovalEvent, ...]]:
         return await self._tell(Changes(after))
@@ -412,6 +411,29 @@ class SystemApprovals:
             except AuthorityError as error:
                 found[request_id] = error
         return found
+
+
+@final
+class ApprovalWatch:
+    """What `system.approvals.watch()` gives: events, without an end. Nothing has to be closed."""
+
+    __slots__ = ("_after", "_approvals", "_events")
+
+    def __init__(self, approvals: SystemApprovals, after: int | None) -> None:
+        self._approvals = approvals
+        self._after = after
+        self._events: deque[ApprovalEvent] = deque()
+
+    def __aiter__(self) -> ApprovalWatch:
+        return self
+
+    async def __anext__(self) -> ApprovalEvent:
+        if self._after is None:
+            self._after, _ = await self._approvals._changes(-1)
+        while not self._events:
+            self._after, events = await self._approvals._changes(self._after)
+            self._events.extend(events)
+        return self._events.popleft()
 
 
 def _text(value: object, what: str) -> str:
