@@ -20,6 +20,7 @@ _CANTOPEN: Final = 14
 _PROTOCOL: Final = 15
 _NOLFS: Final = 22
 _NOTADB: Final = 26
+_IOERR_SHMSIZE: Final = 4_874  # the index of the log could not be made larger
 
 _MEANING: Final[dict[int, tuple[StoreReason, str]]] = {
     _BUSY: ("locked", "another process holds the database, for longer than the busy time-out. Try again; if it stays so, end that process"),
@@ -55,7 +56,10 @@ def unavailable(error: BaseException, what: str) -> StoreUnavailable | None:
         error: SQLite's error.
         what: What could not be done, as the beginning of a sentence.
     """
-    meaning = _MEANING.get(primary_code(error))
+    code = primary_code(error)
+    if getattr(error, "sqlite_errorcode", 0) == _IOERR_SHMSIZE:
+        code = _FULL
+    meaning = _MEANING.get(code)
     if meaning is None:
         return None
     reason, text = meaning

@@ -94,7 +94,7 @@ class _Tray:
     so works and answers are never looked into on the way, whatever they hold.
     """
 
-    __slots__ = ("busy_timeout", "counts", "jobs", "path", "schema")
+    __slots__ = ("busy_timeout", "counts", "jobs", "left", "path", "schema")
 
     def __init__(self, path: Path | None, schema: Schema, busy_timeout: float) -> None:
         self.path = path
@@ -102,6 +102,7 @@ class _Tray:
         self.busy_timeout = busy_timeout
         self.counts = SessionCounts()
         self.jobs: list[_Job] = []
+        self.left = False  # the store waits for the writer no longer
 
 
 class Writer(Actor, blocking=True):
@@ -122,6 +123,8 @@ class Writer(Actor, blocking=True):
         jobs, self._tray.jobs = self._tray.jobs, []
         for job, outcome in zip(jobs, self._session.run([job.work for job in jobs]), strict=True):
             job.outcome = outcome
+        if self._tray.left:
+            self._session.close()  # this thread was given up, and comes too late for its `on_stop`
 
     def on_stop(self, reason: StopReason) -> None:  # noqa: ARG002 - whyever
         """Closes the file."""
@@ -202,7 +205,7 @@ class Store(Actor):
                 jobs.append(job)
         if not jobs:
             return
-        self._tray.jobs = jobs
+        self._tray.jobs, self._tray.left = jobs, False
         reason: StoreReason = "unknown"
         cause: BaseException | None = None
         try:
@@ -214,6 +217,7 @@ class Store(Actor):
         except Exception as error:
             cause = error
         finally:
+            self._tray.left = any(job.outcome is None for job in jobs)
             self._answer(jobs)
             text = (
                 "the store ended before it was done"

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import retinue as rt
-from quiet_threads import until
+from quiet_threads import our_threads, until
 from retinue.actors.runtime.errors import Unanswered
 from retinue.actors.store import session as session_module
 from retinue.actors.store.errors import StoreUnavailable
@@ -107,7 +107,8 @@ async def test_a_thread_that_does_not_come_back_at_a_stop_leaves_the_outcome_unk
                 nursery.start_soon(held, store)
                 await trio.sleep(0.1)
                 await store.stop(grace=0)
-    gate.set()
+        gate.set()
+        await until(lambda: not our_threads())
     (error,) = got
     assert isinstance(error, Unanswered) or (isinstance(error, StoreUnavailable) and error.reason == "unknown")
     assert getattr(error, "begun", True) is not False
