@@ -47,6 +47,7 @@ class Loop(Protocol):
 
     async def within(self, seconds: float, function: Callable[[], Awaitable[T]]) -> T:
         """Awaits what the function gives; raises TookTooLong after that many seconds (`math.inf`: never)."""
+        ...
 
     async def sleep(self, seconds: float) -> None:
         """Waits."""

@@ -53,8 +53,9 @@ class AsyncioLoop:
 
     async def within(self, seconds: float, function: Callable[[], Awaitable[T]]) -> T:
         """Awaits what the function gives; raises TookTooLong after that many seconds."""
+        scope = asyncio.timeout(None if seconds == math.inf else seconds)
         try:
-            async with asyncio.timeout(None if seconds == math.inf else seconds) as scope:
+            async with scope:
                 return await function()
         except TimeoutError:
             if scope.expired():
