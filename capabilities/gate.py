@@ -205,7 +205,7 @@ class Gate:
             approval: Whether the handler needs a person's consent for each message; or a predicate on the message, of which only a literal False means no.
             approvals: Approval tokens that came with the message, for the desk.
             four_eyes: Whether who consents must be another person than the subject.
-            definition: A digest of what the handler is, or what finds it for a class of messages: consent is bound to it.
+            definition: A digest of what the handler is, or what finds it for a class of messages: consent is bound to it. "": no consent can be had.
 
         Raises:
             Denied: It is refused, or could not be decided; `reason` says what refused, and what went wrong is chained.
@@ -426,7 +426,7 @@ class Gate:
         self._pass_layers(case, permissions)
         self._pass_limits(case, permissions.limits)
         self._hear_asks(case)
-        if case.asks and self.desk is not None:
+        if case.asks and self.desk is not None and case.definition:
             self._could_be_done(case)
             raise NeedsConsent(case)
         record = self._charge_and_record(case)

@@ -22,9 +22,10 @@ class Postmark:
         deadline: When the answer must be there, in the clock's seconds; None until somebody had to know.
         bounded: Whether it is the message's authority that ends then, and not the asker's patience.
         original: The message as it was sent, where a policy may have rewritten it.
+        case: What the gate knows of it, while it waits for a person's consent.
     """
 
-    __slots__ = ("approvals", "bounded", "deadline", "original", "trace")
+    __slots__ = ("approvals", "bounded", "case", "deadline", "original", "trace")
 
     def __init__(self, approvals: tuple[Any, ...] = (), trace: str | None = None) -> None:
         self.approvals = approvals
@@ -32,6 +33,7 @@ class Postmark:
         self.deadline: float | None = None
         self.bounded = False
         self.original: Any = None
+        self.case: Any = None
 
 
 class Envelope:

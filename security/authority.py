@@ -316,6 +316,10 @@ class Authority:
             self._told("revoke", context)
             self._untold.discard(context)
 
+    def _household(self) -> SecurityContext:
+        """A context for the runtime's own actors: it permits everything, whatever the root does, and is given to nobody."""
+        return self._registry.enrol(Principal("system"), self._table.everything, None, "root", ())
+
     def is_revoked(self, context: SecurityContext) -> bool:
         """Whether the context, or one that it descends from or was met with, was revoked."""
         return self._registry.is_revoked(context)

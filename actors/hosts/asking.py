@@ -80,7 +80,7 @@ def ask(
     message: Any,
     timeout: float | None,
     context: SecurityContext | None,
-    approvals: Sequence[object],
+    approvals: Sequence[str],
 ) -> Any:
     """`ActorContext.ask`: runs in the actor's thread."""
     if not isinstance(ref, Ref):

@@ -145,6 +145,11 @@ class ThreadHost:
         assert self.muscle is not None and self.muscle.thread is not None and self.muscle.thread.ident is not None
         self.ident = self.muscle.thread.ident
 
+    @property
+    def free(self) -> bool:
+        """Whether a call can be run in the thread now."""
+        return self.muscle is not None and self._job is None
+
     async def run(self, turn: Delivery, function: Callable[..., Any], *arguments: Any) -> Any:
         """Runs `function(*arguments)` in the thread as (part of) the turn; returns or raises its outcome.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from retinue.actors.runtime.derivation import answered, sending
 from retinue.actors.runtime.due import deadline_of
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import close_left_open, enclose, not_awaited, resume
+from retinue.capabilities.consent import MAX_APPROVALS
 from retinue.mailbox.envelope import Postmark
 from retinue.security.errors import DefinitionError
 
@@ -39,6 +40,7 @@ __all__ = [
     "post_and_wait",
     "prepare",
     "time_left",
+    "tokens_of",
     "wait_for_answer",
     "wait_for_room",
 ]
@@ -62,8 +64,22 @@ def check_timeout(timeout: object) -> float:
     return seconds
 
 
+def tokens_of(approvals: object) -> tuple[str, ...]:
+    """Approval tokens as they are sent: at most 16 texts, else a DefinitionError. Whether they are good for anything is the desk's to say."""
+    tokens = tuple(approvals) if isinstance(approvals, Iterable) and not isinstance(approvals, str | bytes) else None
+    if tokens is None or not all(isinstance(token, str) for token in tokens):
+        raise DefinitionError(
+            "approvals= takes a list of the tokens that system.approvals.approve(…) gave, approvals=[token], and each is a str"
+        )
+    if len(tokens) > MAX_APPROVALS:
+        raise DefinitionError(
+            f"approvals= has {len(tokens)} tokens, and at most {MAX_APPROVALS} go with a message: give those that it needs"
+        )
+    return tokens
+
+
 def prepare(
-    cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[object], timeout: float | None, *, asked: bool
+    cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[str], timeout: float | None, *, asked: bool
 ) -> Delivery:
     """A delivery for the slower paths, after every check that can be made at the send site. Raises what is wrong with the call; nothing was sent then."""
     kernel = cell.kernel
@@ -75,8 +91,8 @@ def prepare(
     if in_turn and turn.postmark is not None and turn.postmark.trace is not None:
         delivery.postmark = Postmark((), turn.postmark.trace)
     if approvals:
-        delivery.postmark = Postmark(tuple(approvals), delivery.postmark.trace if delivery.postmark is not None else None)
-    if kernel.loopback is not None:
+        delivery.postmark = Postmark(tokens_of(approvals), delivery.postmark.trace if delivery.postmark is not None else None)
+    if kernel.loopback is not None and not kernel.household.owns(cell):
         delivery.message = kernel.loopback.message(message)
     return delivery
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.view import SystemView
+    from retinue.capabilities.consent import Approval
     from retinue.security.context import SecurityContext
 
 __all__ = ["ActorContext", "Deferred"]
@@ -140,6 +141,13 @@ class ActorContext:
         derivation.taint(self._cell.kernel, self._turn(), labels)
 
     @property
+    def approval(self) -> Approval | None:
+        """The consent that the current message is handled by, or None where none was needed. Its `jti` is never used again: give it as the idempotency key to
+        what does the work outside, so that nothing is done twice for one approval.
+        """
+        return self._cell.kernel.door.approval_of(self._turn())
+
+    @property
     def budget(self) -> Budget:
         """What the current message's authority may spend: reserve the worst case, do the work, settle with what it took."""
         return Budget(self._cell.kernel, self._turn().security)
@@ -174,7 +182,7 @@ class ActorContext:
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
     ) -> R: ...
     @overload
     def ask(
@@ -184,7 +192,7 @@ class ActorContext:
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
     ) -> object: ...
     def ask(
         self,
@@ -193,7 +201,7 @@ class ActorContext:
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
     ) -> Any:
         """Asks from the thread of a blocking actor, and blocks that thread until the answer is there. Elsewhere: `await ref.ask(message)`.
 
@@ -214,7 +222,8 @@ class ActorContext:
         return ask(extra.host, turn, ref, message, timeout, context, approvals)
 
     def forward(self, ref: Ref[Any], message: Message, *, context: SecurityContext | None = None) -> None:
-        """Hands the current request over: the target answers the original asker, within the original deadline. What the handler returns is ignored then.
+        """Hands the current request over: the target answers the original asker, within the original deadline, and gets the approval tokens that came with it.
+        What the handler returns is ignored then.
 
         A message that nobody waits for is simply told on. Raises what `tell` raises, and DefinitionError for a ref of another system. Where it raises, this
         actor still has the request to answer.
@@ -229,7 +238,7 @@ class ActorContext:
             )
         target = cell_of(ref, kernel)
         if not turn.asked:
-            ref.tell(message, context=context)
+            ref.tell(message, context=context, approvals=turn.postmark.approvals if turn.postmark is not None else ())
             return
         delivery = prepare(target, message, context, (), turn.timeout, asked=True)
         if not isinstance(turn.slot, TakenSlot):
@@ -363,6 +372,11 @@ class ActorContext:
         if isinstance(turn.slot, TakenSlot) or (turn.handler is not None and turn.handler.kind == GENERATOR):
             raise DefinitionError(
                 f"{type(turn.message).__qualname__} was stashed, deferred or forwarded before, or is a stream: it cannot be stashed"
+            )
+        if self._cell.kernel.door.approval_of(turn) is not None:
+            raise DefinitionError(
+                f"{type(turn.message).__qualname__} is handled by an approval, which is used up: it cannot be stashed, and handled later. Reject it, and have it "
+                "approved once more"
             )
         if len(extra.stash) >= self._cell.spec.mailbox.capacity:
             raise MailboxFull(

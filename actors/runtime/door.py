@@ -7,19 +7,28 @@ make such a verdict wrong (a revocation, a capability or a policy that changed) 
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import aclosing
+from functools import partial
 from threading import get_ident
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from retinue.actors.runtime import derivation
-from retinue.actors.runtime.asks import TakenSlot
+from retinue.actors.runtime.asks import ABANDONED, TakenSlot
+from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import current
+from retinue.actors.runtime.definition import definition_of
 from retinue.actors.runtime.handlers import ASYNC, DEF, GENERATOR, THREAD, HandlerInfo
 from retinue.actors.runtime.stepping import call, not_awaited
 from retinue.actors.runtime.tally import Tally
+from retinue.capabilities.cases import NeedsConsent
+from retinue.capabilities.consent import FAILED, SUCCEEDED, Approval
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import Message, message
+from retinue.security.errors import Denied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,6 +45,10 @@ _RECORDED = frozenset({"L2", "L3"})
 
 MOST_VERDICTS = 512
 """Verdicts that are remembered beside those in the cells, for actors that work for several contexts or have several handlers by turns."""
+
+
+_STOPPING = hashlib.sha256(b"retinue/Stop@1").hexdigest()
+"""What a consent to stop an actor is bound to, in place of a handler."""
 
 
 @message(name="retinue/Stop@1")
@@ -62,7 +75,7 @@ class Door:
         tally: What passed without a record of its own.
     """
 
-    __slots__ = ("_gate", "_kernel", "_policies", "_recorded", "_registry", "_verdicts", "tally")
+    __slots__ = ("_gate", "_kernel", "_policies", "_recorded", "_registry", "_verdicts", "_waiting", "tally")
 
     def __init__(self, kernel: Kernel, gate: Gate, *, policies: bool, registry: bool) -> None:
         self._kernel = kernel
@@ -72,6 +85,7 @@ class Door:
         self._verdicts: dict[
             tuple[SecurityContext, HandlerInfo, SecurityContext], SecurityContext
         ] = {}  # context, handler, grant: effective
+        self._waiting: dict[HandlerInfo, HandlerInfo] = {}  # handlers as they run where a person's consent is waited for first
         self._recorded: dict[Delivery, Admission] = {}  # turns in progress whose outcome is to be recorded
         self.tally = Tally(gate, audited=kernel.book.log is not None)
         gate.on_change = self.invalidate
@@ -81,13 +95,19 @@ class Door:
     def admit(self, cell: Cell, delivery: Delivery) -> None:
         """Lets a message pass: its turn has the effective authority then, and the message that was looked at. Raises Denied or ApprovalRequired.
 
-        Where a policy has to be waited for, only the authority is found; the handler's wrapper asks the gate (see `prepared`).
+        Where a policy has to be waited for, only the authority is found; the handler's wrapper asks the gate (see `prepared`). Where all is decided but for a
+        person's consent, the delivery gets such a wrapper for its handler, which goes on from there.
         """
         handler = delivery.handler
         context = delivery.context
         self.forget(cell)
         if cell.context is None:
             cell.context = self._kernel.template.copy()
+        if handler.requires is None and self._kernel.household.owns(cell):
+            self._check_own(cell, context)
+            delivery.security = context
+            self._keep(cell, context, handler, context)
+            return
         key = (context, handler, cell.grant)
         known = self._verdicts.get(key)
         if known is not None:
@@ -104,10 +124,17 @@ class Door:
         gate = self._gate
         epoch = gate.epoch
         arguments, keywords = _asked(delivery)
-        if self._policies:
-            admission: Admission = cell.context.run(call, delivery, gate.admit, arguments, keywords)
-        else:
-            admission = gate.admit(*arguments, **keywords)
+        try:
+            if self._policies or handler.approval is not False:  # code that is not the gate's runs: as the turn that it decides about
+                admission: Admission = cell.context.run(call, delivery, gate.admit, arguments, keywords)
+            else:
+                admission = gate.admit(*arguments, **keywords)
+        except NeedsConsent as needs:
+            if delivery.postmark is None:
+                delivery.postmark = Postmark()
+            delivery.postmark.case = needs.case
+            delivery.handler = self._that_waits(handler)
+            return
         self._take(delivery, admission)
         if not admission.static:
             return
@@ -122,15 +149,51 @@ class Door:
             cell.gate_context = None
 
     async def admit_waiting(self, delivery: Delivery) -> None:
-        """As `admit`, for a turn whose operation an asynchronous policy is asked about. Runs in the turn, so whatever ends the turn ends the waiting."""
-        arguments, keywords = _asked(delivery)
-        self._take(delivery, await self._gate.admit_async(*arguments, **keywords))
+        """As `admit`, for a turn whose operation an asynchronous policy is asked about, or that goes on from a question for a person's consent. Runs in the turn,
+        so whatever ends the turn ends the waiting.
+        """
+        wanted = partial(_is_wanted, delivery)
+        case = delivery.postmark.case if delivery.postmark is not None else None
+        if case is not None:
+            assert delivery.postmark is not None
+            delivery.postmark.case = None
+            admission = await self._gate.settle(case, wanted=wanted)
+        else:
+            arguments, keywords = _asked(delivery)
+            admission = await self._gate.admit_async(*arguments, **keywords, wanted=wanted)
+        self._take(delivery, admission)
+
+    def approval_of(self, turn: Delivery) -> Approval | None:
+        """The consent that a turn in progress runs by. From any thread."""
+        admission = self._recorded.get(turn)
+        consent = admission.consent if admission is not None else None
+        return Approval(consent.jti, consent.approver, consent.request_id) if consent is not None else None
+
+    def _check_own(self, cell: Cell, context: SecurityContext) -> None:
+        """A message to the household is the system's own, or is refused."""
+        if context is not self._kernel.household.context:
+            raise Denied(
+                f"{cell.path} is an actor of the system's own, which nobody else sends messages to. Use system.approvals.",
+                path=cell.path,
+                subject=context.subject,
+            )
 
     async def admit_stop(self, turn: Delivery, target: Cell) -> None:
         """Asks the gate whether an actor that is not the target's parent may stop it. Raises Denied or ApprovalRequired."""
         admission = await self._gate.admit_async(
-            turn.security, turn.cell.grant, "actor.stop", Stop(target.path), path=target.path, message_type=Stop, risk="L1"
+            turn.security,
+            turn.cell.grant,
+            "actor.stop",
+            Stop(target.path),
+            path=target.path,
+            message_type=Stop,
+            risk="L1",
+            definition=_STOPPING,
         )
+        if (
+            admission.consent is not None and self._gate.desk is not None
+        ):  # a standing one: what is stopped has been, as far as anybody can tell
+            self._kernel.household.note(self._gate.desk.note_outcome, admission.consent, SUCCEEDED)
         if admission.record is None:
             self.tally.add(target, turn.security, "actor.stop")
 
@@ -141,7 +204,7 @@ class Door:
                 delivery.postmark = Postmark()
             delivery.postmark.original = delivery.message
         delivery.message = admission.message
-        if admission.record is not None:
+        if admission.record is not None or admission.consent is not None:
             self._recorded[delivery] = admission
         elif not admission.static:
             self.tally.add(delivery.cell, delivery.security, delivery.handler.requires)
@@ -156,11 +219,22 @@ class Door:
         records = handler.requires is not None and self._kernel.book.log is not None and (self._registry or handler.risk in _RECORDED)
         if not awaits and not records:
             return handler
-        made = handler.by_worker() if awaits else handler.copy()
+        return self._wrapped(handler, handler.by_worker() if awaits else handler.copy(), awaits=awaits, records=records)
+
+    def _that_waits(self, handler: HandlerInfo) -> HandlerInfo:
+        """The handler as it runs where a person's consent is waited for first: by whoever has begun to run it, an asker in its own task too."""
+        made = self._waiting.get(handler)
+        if made is None:
+            if len(self._waiting) >= MOST_VERDICTS:
+                self._waiting.clear()
+            made = self._waiting[handler] = self._wrapped(handler.origin, handler.copy(), awaits=True, records=True)
+        return made
+
+    def _wrapped(self, handler: HandlerInfo, made: HandlerInfo, *, awaits: bool, records: bool) -> HandlerInfo:
         made.awaits = awaits
         made.records = records
         if handler.kind == GENERATOR:
-            made.function = self._stream(handler)
+            made.function = self._stream(handler, awaits=awaits)
         elif handler.kind == ASYNC or (handler.kind == DEF and awaits):
             made.function = self._async(handler, awaits=awaits)
             made.kind = ASYNC
@@ -170,11 +244,11 @@ class Door:
             assert handler.kind == THREAD  # outcomes.run_special does it, for the gate is not asked from an actor's own thread
         return made
 
-    def _stream(self, handler: HandlerInfo) -> Any:
+    def _stream(self, handler: HandlerInfo, *, awaits: bool) -> Any:
         async def stream(actor: Any, _: Any) -> AsyncIterator[Any]:
             turn: Delivery = current()
             try:
-                if self._gate.awaits(handler.requires):
+                if awaits:
                     await self.admit_waiting(turn)
                 async with aclosing(handler.function(actor, turn.message)) as items:
                     async for item in items:
@@ -229,6 +303,9 @@ class Door:
         outcome = type(error).__qualname__ if error is not None else "handed over" if isinstance(delivery.slot, TakenSlot) else "answered"
         cell = delivery.cell
         self._gate.note_outcome(admission, delivery.security, delivery.handler.requires, cell.path, outcome, succeeded=error is None)
+        desk = self._gate.desk
+        if admission.consent is not None and desk is not None:
+            self._kernel.household.note(desk.note_outcome, admission.consent, _told(error))
 
     # -- kept verdicts -----------------------------------------------------------------------------------------------------------------------------------
 
@@ -268,4 +345,22 @@ def _asked(delivery: Delivery) -> tuple[tuple[Any, ...], dict[str, Any]]:
         "risk": handler.risk,
         "approval": handler.approval,
         "approvals": postmark.approvals if postmark is not None else (),
+        "four_eyes": handler.four_eyes,
+        "definition": partial(definition_of, handler),
     }
+
+
+def _is_wanted(delivery: Delivery) -> bool:
+    """Whether anybody still wants the effect, and it can be had: asked right before an approval is spent, and right before the handler begins."""
+    slot, cell = delivery.slot, delivery.cell
+    if cell.state == DEAD or (slot is not None and slot.stage == ABANDONED and not slot.detached):
+        return False
+    extra = cell.extra
+    return delivery.handler.kind != THREAD or (extra is not None and extra.host is not None and extra.host.free)
+
+
+def _told(error: BaseException | None) -> str:
+    """The outcome of an approved effect, as the desk keeps it. What was cut off had begun: what it did by then is nobody's to say."""
+    if error is None:
+        return SUCCEEDED
+    return "cancelled" if isinstance(error, trio.Cancelled | GeneratorExit) else f"{FAILED}: {type(error).__qualname__}"

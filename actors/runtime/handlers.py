@@ -9,6 +9,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar, Union, overload
 
+from retinue.capabilities.cases import ApprovalRule
 from retinue.mailbox.messages import Message, MessageInfo, message_info
 from retinue.security.errors import DefinitionError
 from retinue.security.limits import RISKS, Risk
@@ -30,14 +31,22 @@ _OPTIONS = "__retinue_handler__"
 class Options:
     """What `@handler` was given. Stays on the function; an override without the decorator inherits it."""
 
-    __slots__ = ("approval", "raises", "requires", "risk", "shield")
+    __slots__ = ("approval", "four_eyes", "raises", "requires", "risk", "shield")
 
     def __init__(
-        self, requires: str | None, approval: bool, raises: tuple[type[BaseException], ...], shield: bool, risk: Risk | None = None
+        self,
+        requires: str | None,
+        approval: ApprovalRule,
+        raises: tuple[type[BaseException], ...],
+        shield: bool,
+        risk: Risk | None = None,
+        *,
+        four_eyes: bool = False,
     ) -> None:
         self.requires = requires
         self.risk = risk
         self.approval = approval
+        self.four_eyes = four_eyes
         self.raises = raises
         self.shield = shield
 
@@ -52,8 +61,11 @@ class HandlerInfo:
         kind: DEF, ASYNC, GENERATOR (an async generator, which answers a stream) or THREAD (a plain method of a blocking actor).
         requires: The operation that a sender must be permitted, or None: open to whoever holds the ref.
         risk: How much harm the operation can do, "L0" to "L3", or None where the handler does not say.
-        approval: Whether a person must consent.
-        awaits: Whether an asynchronous policy of the system is asked about the operation, so that admission takes its time.
+        approval: Whether a person must consent, or a predicate on the message that says so.
+        four_eyes: Whether who consents must be another person than the subject, whoever asks for the consent.
+        origin: The handler as its class has it, where this is a copy that one system uses; else itself.
+        definitions: Digests of what it is, by class of message; see `definition`.
+        awaits: Whether its turns begin with waiting for the gate: for an asynchronous policy of the system, or for a person's consent.
         records: Whether the outcome of its turns is recorded, as its admissions are.
         raises: Exceptions that are answers, not failures.
         shield: Whether a running turn is protected from the cancellation of its asker.
@@ -64,12 +76,15 @@ class HandlerInfo:
     __slots__ = (
         "approval",
         "awaits",
+        "definitions",
+        "four_eyes",
         "function",
         "info",
         "inline",
         "kind",
         "message",
         "name",
+        "origin",
         "raises",
         "records",
         "requires",
@@ -85,11 +100,19 @@ class HandlerInfo:
         self.requires = options.requires
         self.risk = options.risk
         self.approval = options.approval
+        self.four_eyes = options.four_eyes
+        self.origin = self
+        self.definitions: dict[type, str] = {}
         self.awaits = self.records = False
         self.raises = options.raises
         self.shield = options.shield
         self.inline = kind in (DEF, ASYNC) and not options.shield
         self.name = function.__name__
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the gate may have to ask for a person's consent."""
+        return self.requires is not None or self.approval is not False
 
     def by_worker(self) -> HandlerInfo:
         """The same handler, never run in an asker's own task."""
@@ -114,7 +137,8 @@ def handler(
     *,
     requires: str | None = None,
     risk: Risk | None = None,
-    approval: bool = False,
+    approval: bool | Callable[[Any], object] = False,
+    four_eyes: bool = False,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     shield: bool = False,
 ) -> Callable[[F], F]: ...
@@ -126,7 +150,8 @@ def handler(
     *,
     requires: str | None = None,
     risk: Risk | None = None,
-    approval: bool = False,
+    approval: bool | Callable[[Any], object] = False,
+    four_eyes: bool = False,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     shield: bool = False,
 ) -> Any:
@@ -138,7 +163,10 @@ def handler(
         requires: The operation that the message's effective context must permit (`"payments.send"`). None: whoever holds the ref may send it.
         risk: How much harm the operation can do: "L0" reads, "L1" can be undone, "L2" is hard to undo, "L3" cannot be undone. From L2 on each message is recorded
             in the audit before it is handled. None: not said; then it is audited like L1, and `max_risk` takes it for L3.
-        approval: A person must consent to each message. Until the approvals desk exists, such messages are refused (`ApprovalRequired`).
+        approval: A person must consent to each message: without an approval token that fits, it is refused (`ApprovalRequired`), and waits for a decision in
+            `system.approvals`. Or a plain function of the message: only a literal False of it means that none is needed; an exception or anything else, that
+            one is.
+        four_eyes: Whoever consents must be another person than the subject of the message's context, whatever it is that asks for consent.
         raises: Exception types that are answers: they reach the asker, and the actor keeps its state.
         shield: Once begun, the handler is not cancelled when its asker gives up; it is still cancelled when the actor is stopped and its grace is over.
 
@@ -155,10 +183,14 @@ def handler(
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             raise DefinitionError(f"@handler(raises=…) takes an exception class or a tuple of them, not {kind!r}")
-    for name, value in (("approval", approval), ("shield", shield)):
+    for name, value in (("four_eyes", four_eyes), ("shield", shield)):
         if not isinstance(value, bool):
             raise DefinitionError(f"@handler({name}={value!r}): write True or False")
-    options = Options(requires, approval, kinds, shield, risk)
+    if not isinstance(approval, bool) and (not callable(approval) or inspect.iscoroutinefunction(approval)):
+        raise DefinitionError(
+            f"@handler(approval={approval!r}): write True or False, or give a plain function of the message that says which"
+        )
+    options = Options(requires, approval, kinds, shield, risk, four_eyes=four_eyes)
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isfunction(target):

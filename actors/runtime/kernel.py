@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextvars
 import logging
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 from trio.lowlevel import enable_ki_protection
@@ -24,6 +24,7 @@ from retinue.actors.runtime.door import Door
 from retinue.actors.runtime.errors import NameTaken, SystemClosed, WrongThread
 from retinue.actors.runtime.events import EventRing
 from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
+from retinue.actors.runtime.household import Household
 from retinue.actors.runtime.names import Names, check_name
 from retinue.actors.runtime.portal import Portal
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
@@ -48,6 +49,8 @@ __all__ = ["DEFAULT_MAILBOX", "Guardian", "Kernel"]
 
 _log = logging.getLogger("retinue.runtime")
 
+T = TypeVar("T")
+
 DEFAULT_MAILBOX = Mailbox()
 ASK_TIMEOUT = 30.0
 START_TIMEOUT = 120.0
@@ -55,7 +58,7 @@ STOP_GRACE = 5.0
 
 
 class Guardian(Actor):
-    """The actor behind `/user`: the parent of what the system's holder spawns. It handles nothing."""
+    """The actor behind `/user`: the parent of what the system's holder spawns; and the one behind `/system`. It handles nothing."""
 
     __slots__ = ()
 
@@ -75,6 +78,7 @@ class Kernel(Scheduler):
         asks: Messages sent so far that went without the queue, handled in their askers' own tasks; not among `sent`. One in 64 breathes.
         breaths: What else never suspends by itself (spawns, refused asks); one in 64 breathes.
         user: The cell of `/user`.
+        household: The system's own actors, under `/system`.
     """
 
     def __init__(
@@ -137,7 +141,8 @@ class Kernel(Scheduler):
         self.next_number = 0
         self._plain_specs: dict[object, Spec] = {}
         self._specs: dict[tuple[type[Actor], Supervision, Mailbox], Spec] = {}
-        self.user = self._guardian("user")
+        self.household = Household(self)
+        self.user = self.make_guardian("user", self.root)
 
     # -- running -----------------------------------------------------------------------------------------------------------------------------------
 
@@ -193,6 +198,14 @@ class Kernel(Scheduler):
 
         return ThreadHost(cell)
 
+    def system_actor(self, cls: type[Actor], *arguments: Any, name: str, **keywords: Any) -> Coroutine[Any, Any, Ref[Any]]:
+        """Makes an actor of the system's own, under `/system`; see `household`."""
+        return self.household.spawn(cls, arguments, keywords, name)
+
+    def consult(self, function: Callable[..., Awaitable[T]], *arguments: Any, holder: bool = False) -> Coroutine[Any, Any, T]:
+        """Runs an async function as the system, in a task of its own; see `household`."""
+        return self.household.consult(function, *arguments, holder=holder)
+
     def event(self, cell: Cell, what: str, detail: str) -> None:
         """Notes an event, where the ring is on."""
         if self.ring is not None:
@@ -230,7 +243,7 @@ class Kernel(Scheduler):
             text += f". {kind.__qualname__} was defined again after the actor's class: define (or run) the actor's class again too, and spawn it"
         raise Unhandled(text)
 
-    def tell_slowly(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[object]) -> Receipt:
+    def tell_slowly(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[str]) -> Receipt:
         """A tell that is out of the ordinary: from another thread, under another context, to an actor that may not take it…"""
         if get_ident() != self.thread:
             return self.portal.tell(cell, message, context, approvals)
@@ -261,6 +274,10 @@ class Kernel(Scheduler):
 
     def record(self, reason: str | None, delivery: Delivery, error: BaseException | None = None) -> None:
         """Makes a dead letter of a message."""
+        if self.household.owns(delivery.cell):
+            self.household.dead += 1
+            _log.debug("%s did not handle a %s: %s", delivery.cell.path, type(delivery.message).__qualname__, reason)
+            return
         if self.ring is not None and get_ident() == self.thread:  # the ring's clock is the loop's
             self.ring.add(delivery.cell, "dead_letter", f"{type(delivery.message).__qualname__}: {reason}")
         origin = delivery.origin
@@ -281,6 +298,8 @@ class Kernel(Scheduler):
 
     def late_reply(self, delivery: Delivery, value: Any, error: BaseException | None) -> None:
         """Records an answer that nobody waits for any more."""
+        if self.household.owns(delivery.cell):
+            return
         origin = delivery.origin
         self.letters.record("late_reply", value, delivery.cell.path, origin.path if origin is not None else None, error)
 
@@ -309,8 +328,10 @@ class Kernel(Scheduler):
 
     # -- actors ------------------------------------------------------------------------------------------------------------------------------------
 
-    def spec(self, cls: object, supervision: Supervision | None, mailbox: Mailbox | None) -> Spec:
-        """What actors spawned alike share. Raises DefinitionError for what cannot be spawned."""
+    def spec(self, cls: object, supervision: Supervision | None, mailbox: Mailbox | None, *, own: bool = False) -> Spec:
+        """What actors spawned alike share; those of the household (`own`) share nothing. Raises DefinitionError for what cannot be spawned."""
+        if own:
+            return self._own_spec(ready_class(cls), supervision, mailbox)
         plain = supervision is None and mailbox is None
         key = None
         try:
@@ -337,7 +358,10 @@ class Kernel(Scheduler):
                 )
         table = {message: self.door.prepared(handler) for message, handler in handlers.items()}
         if not self.inline_async:
-            table = {message: handler.by_worker() if handler.kind == ASYNC else handler for message, handler in table.items()}
+            # Also those that may have to wait for a person's consent.
+            table = {
+                message: handler.by_worker() if handler.kind == ASYNC or handler.guarded else handler for message, handler in table.items()
+            }
         made = Spec(actor, table, key[1], key[2])
         if self.loopback is not None:
             self.loopback.register(made)
@@ -348,6 +372,10 @@ class Kernel(Scheduler):
         if plain:
             self._plain_specs[cls] = made
         return made
+
+    def _own_spec(self, actor: type[Actor], supervision: Supervision | None, mailbox: Mailbox | None) -> Spec:
+        table = {message: handler.by_worker() for message, handler in handlers_of(actor).items()}
+        return Spec(actor, table, supervision or DEFAULT_SUPERVISION, mailbox or DEFAULT_MAILBOX)
 
     def make_cell(
         self, parent: Cell, spec: Spec, name: str | None, grant: SecurityContext, birth: tuple[tuple[Any, ...], dict[str, Any]] | None
@@ -379,7 +407,8 @@ class Kernel(Scheduler):
         if children is None:
             children = parent.children = {}
         children[key] = cell
-        self.spawned += 1
+        if not self.household.owns(cell):
+            self.spawned += 1
         return cell
 
     @enable_ki_protection
@@ -400,7 +429,7 @@ class Kernel(Scheduler):
             await self.breathe(trio.lowlevel.checkpoint)  # a loop of spawns must be one that can be cancelled
         turn = current()
         security = derivation.child_grant(self, turn, parent, grant)
-        spec = self.spec(cls, supervision, mailbox)
+        spec = self.spec(cls, supervision, mailbox, own=self.household.owns(parent))
         cell = self.make_cell(parent, spec, name, security, (arguments, keywords) if arguments or keywords else None)
         if not spec.hooked:
             try:
@@ -460,26 +489,30 @@ class Kernel(Scheduler):
     def retire(self, cell: Cell) -> None:
         """Keeps the counts of an actor that has ended."""
         self.door.tally.retire(cell)
-        self.retired_handled += cell.handled
+        if self.household.owns(cell):
+            self.household.handled += cell.handled
+        else:
+            self.retired_handled += cell.handled
+            self.stopped += 1
         cell.handled = 0
-        self.stopped += 1
         if self.running is cell:
             self.running = None
 
-    def _guardian(self, name: str) -> Cell:
+    def make_guardian(self, name: str, grant: SecurityContext) -> Cell:
+        """The root of a tree of actors."""
         spec = Spec(Guardian, {}, DEFAULT_SUPERVISION, DEFAULT_MAILBOX)
-        cell = new_cell(self, None, spec, name, self.root)
+        cell = new_cell(self, None, spec, name, grant)
         cell.actor = Guardian()
         cell.actor._cell = cell
         cell.state = IDLE
         return cell
 
     def is_quiet(self) -> bool:
-        """Whether nothing is ready, no handler runs or is suspended, and no other thread has handed anything over."""
-        return not len(self.portal) and super().is_quiet()
+        """Whether nothing is ready, no handler runs or is suspended, no other thread has handed anything over, and nothing is left to be noted."""
+        return not len(self.portal) and self.household.quiet and super().is_quiet()
 
     def cells(self) -> list[Cell]:
-        """All cells that are alive, parents before children."""
+        """All cells that are alive under `/user`, parents before children."""
         found = [self.user]
         for cell in found:
             if cell.children:

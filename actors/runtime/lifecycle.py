@@ -238,9 +238,9 @@ def fail_task(cell: Cell, name: str, error: BaseException) -> None:
 
 
 def _crash_if_fatal(cell: Cell, error: BaseException) -> bool:
-    """SystemExit and KeyboardInterrupt end the whole system; says whether it is one, or has one in it."""
+    """SystemExit and KeyboardInterrupt end the whole system, where no actor of its own raises them; says whether it is one, or has one in it."""
     fatal = next((leaf for leaf in leaves(error) if isinstance(leaf, (SystemExit, KeyboardInterrupt))), None)
-    if fatal is None:
+    if fatal is None or cell.kernel.household.owns(cell):
         return False
     cell.kernel.crash(fatal)
     request_stop(cell, StopReason.FAILED, fatal)

@@ -39,7 +39,9 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
         return
     if kernel.labelled:
         answered(delivery)
-    if kernel.loopback is not None and delivery.handler.kind != GENERATOR:  # a stream's items were encoded one by one
+    if (
+        kernel.loopback is not None and delivery.handler.kind != GENERATOR and not kernel.household.owns(cell)
+    ):  # a stream's items were, one by one
         try:
             value = kernel.loopback.reply(delivery, value)
         except Exception as error:
@@ -82,12 +84,14 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
     if delivery.expired:
         answer = _cancellation(cell, delivery)
     fatal = next((leaf for leaf in leaves(failure) if is_a(leaf, (SystemExit, KeyboardInterrupt))), None)
+    own = fatal is not None and kernel.household.owns(cell)
     if fatal is not None:
-        answer = ActorStopped(f"{cell.path} raised {type(fatal).__name__}, which ends the whole system", path=cell.path, begun=True)
+        ends = "which ends it" if own else "which ends the whole system"
+        answer = ActorStopped(f"{cell.path} raised {type(fatal).__name__}, {ends}", path=cell.path, begun=True)
         answer.__cause__ = fatal
     denied = is_a(failure, AuthorityError) and delivery.handler is not None
     _settle(kernel, cell, delivery, answer, "poison" if not denied else "expired" if is_a(failure, Expired) else "denied")
-    if fatal is not None:
+    if fatal is not None and not own:
         kernel.crash(fatal)
         lifecycle.request_stop(cell, lifecycle.FAILED, fatal)
     elif not _is_answer(delivery, failure):
@@ -121,7 +125,10 @@ def _undo_stash(kernel: Kernel, cell: Cell, delivery: Delivery) -> None:
 
 def _count(kernel: Kernel, cell: Cell) -> None:
     if cell.state == DEAD:  # it was abandoned while this message was in progress, and its own counts are taken already
-        kernel.retired_handled += 1
+        if kernel.household.owns(cell):
+            kernel.household.handled += 1
+        else:
+            kernel.retired_handled += 1
     else:
         cell.handled += 1
 

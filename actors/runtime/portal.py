@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from retinue.actors.runtime.asking import tokens_of
 from retinue.actors.runtime.asks import ROOM, AskSlot
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.derivation import sending
@@ -186,7 +187,7 @@ class Portal:
 
     # -- messages from other threads -----------------------------------------------------------------------------------------------------------------
 
-    def tell(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[object]) -> Receipt:
+    def tell(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[str]) -> Receipt:
         """A tell from another thread. What is wrong with the call is raised here, in that thread; the mailbox is touched in the system's thread only."""
         kernel = self._kernel
         handler = kernel.find_handler(cell, message)
@@ -201,8 +202,8 @@ class Portal:
         if acts and turn.postmark is not None and turn.postmark.trace is not None:
             delivery.postmark = Postmark((), turn.postmark.trace)
         if approvals:
-            delivery.postmark = Postmark(tuple(approvals), delivery.postmark.trace if delivery.postmark is not None else None)
-        if kernel.loopback is not None:
+            delivery.postmark = Postmark(tokens_of(approvals), delivery.postmark.trace if delivery.postmark is not None else None)
+        if kernel.loopback is not None and not kernel.household.owns(cell):
             delivery.message = kernel.loopback.message(message)
         return self.hand_over(delivery)
 

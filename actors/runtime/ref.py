@@ -63,7 +63,7 @@ class Ref(Generic[A_co]):
     - `timeout`: seconds until `AskTimeout` (`MailboxFull` for `send`); default: the message class's, else the system's (30 s). Never longer than what is left of
       the deadline of the request that the calling handler is working on. `math.inf`: no limit.
     - `context`: the security context to send under; inside a handler it must descend from the current one. Default: the current one.
-    - `approvals`: approval tokens to redeem.
+    - `approvals`: approval tokens to redeem, at most 16: what `system.approvals.approve(…)` gave.
     - `detached` (`ask` only): the handler goes on when this asker is cancelled or times out.
 
     What `ask` raises: `AskTimeout` (no answer in time; the outcome is unknown), `ActorStopped` (the actor has stopped, or did before it answered; the cause is
@@ -113,7 +113,7 @@ class Ref(Generic[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
     ) -> R: ...
     @overload
@@ -123,7 +123,7 @@ class Ref(Generic[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
     ) -> object: ...
     @enable_ki_protection
@@ -133,7 +133,7 @@ class Ref(Generic[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
     ) -> Any:
         """Sends a request and returns what its handler returned. Options and errors: see the class."""
@@ -173,7 +173,7 @@ class Ref(Generic[A_co]):
                 delivery.security = cell.gate_security
             else:
                 kernel.door.admit(cell, delivery)
-                message = delivery.message
+                handler, message = delivery.handler, delivery.message
             if handler.kind == DEF:
                 value = cell.context.run(enter, delivery, handler.function, cell.actor, message)
             else:
@@ -209,7 +209,7 @@ class Ref(Generic[A_co]):
         return value
 
     async def _ask_slowly(
-        self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[object], detached: bool
+        self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[str], detached: bool
     ) -> Any:
         """The path by the queue: the target is busy, the ask is out of the ordinary, or it is wrong and needs an error."""
         cell = self._cell
@@ -235,7 +235,7 @@ class Ref(Generic[A_co]):
     # -- tell, send, stream ------------------------------------------------------------------------------------------------------------------------
 
     @enable_ki_protection
-    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[object] = ()) -> Receipt:
+    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
         """Sends a message and waits for nothing: neither room nor an answer. Never suspends, works in any thread.
 
         Args:
@@ -290,7 +290,7 @@ class Ref(Generic[A_co]):
 
     @enable_ki_protection
     async def send(
-        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[object] = ()
+        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
     ) -> Receipt:
         """As `tell`, but waits for room in a full mailbox, for at most `timeout` seconds (default: the system's, 30 s).
 
@@ -326,7 +326,7 @@ class Ref(Generic[A_co]):
         timeout: float | None = None,
         window: int = 32,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
     ) -> StreamReader[E]:
         """Asks for a stream: `async with ref.stream(message) as items: async for item in items: …`.
 

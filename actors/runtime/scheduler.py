@@ -259,6 +259,7 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
                 delivery.security = cell.gate_security
             else:
                 kernel.door.admit(cell, delivery)
+                handler = delivery.handler
             if handler.kind == DEF:
                 value = cell.context.run(enter, delivery, handler.function, cell.actor, delivery.message)
             else:

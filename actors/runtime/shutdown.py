@@ -50,11 +50,13 @@ class Patience:
 
 
 async def shut_down(kernel: Kernel, grace: float, patience: Patience) -> None:
-    """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first.
+    """Closes the intake, lets the actors drain for `grace` seconds, then stops all of them, children before parents, last born first; the system's own last.
 
     Asked for again, it waits for the same end, and cuts it short once its own grace is over.
     """
+    household = kernel.household
     if kernel.user.state == DEAD:
+        await patience.wait(household.close)
         return
     kernel.portal.flush()  # what was handed over before the stop is drained, too
     again, kernel.closing, kernel.plain = kernel.closing, True, False
@@ -63,6 +65,7 @@ async def shut_down(kernel: Kernel, grace: float, patience: Patience) -> None:
     with trio.move_on_at(deadline):
         if again:
             await patience.wait(watch.wait)
+            await patience.wait(household.close)
             return
         await patience.wait(kernel.wait_quiet)
     lifecycle.request_stop(kernel.user, StopReason.SYSTEM, None, max(0.0, deadline - trio.current_time()))
@@ -70,6 +73,7 @@ async def shut_down(kernel: Kernel, grace: float, patience: Patience) -> None:
         if cell.state == RUNNING and cell.turn is not None:
             lifecycle.hurry(cell, deadline)
     await patience.wait(watch.wait)
+    await patience.wait(household.close)
 
 
 async def shut_down_hard(kernel: Kernel) -> None:
@@ -86,6 +90,8 @@ async def shut_down_hard(kernel: Kernel) -> None:
     try:
         with trio.move_on_after(HARD_STOP):
             await kernel.watch(kernel.user).wait()
+        with trio.move_on_after(HARD_STOP):  # the outcomes of approved effects are worth as much once more
+            await kernel.household.close()
     finally:  # also at one more Ctrl-C
         abandon(kernel)
 
@@ -93,7 +99,8 @@ async def shut_down_hard(kernel: Kernel) -> None:
 def abandon(kernel: Kernel) -> None:
     """The end without any waiting: every actor ends here and now, and every ask is resolved."""
     kernel.closing, kernel.plain = True, False
-    for cell in reversed(kernel.cells()):
+    kernel.household.ended = True
+    for cell in (*reversed(kernel.cells()), *reversed(kernel.household.cells())):
         if cell.state == DEAD:
             continue
         try:

@@ -102,7 +102,12 @@ def queued_of(cell: Cell) -> int:
 
 
 def statistics_of(kernel: Kernel) -> SystemStatistics:
-    """Walks all living actors: the counts are kept where the messages are, so that the sum is a check and not a definition."""
+    """Walks all living actors: the counts are kept where the messages are, so that the sum is a check and not a definition.
+
+    Messages are counted as sent whoever they are for; what the household has of them is taken off.
+    """
+    household = kernel.household
+    others = household.handled + household.dead + sum(cell.handled + queued_of(cell) for cell in household.cells())
     handled = kernel.retired_handled
     queued = 0
     actors = -1  # the guardian is nobody's actor
@@ -112,7 +117,7 @@ def statistics_of(kernel: Kernel) -> SystemStatistics:
         actors += 1
     return SystemStatistics(
         name=kernel.name,
-        sent=kernel.sent + kernel.asks,
+        sent=kernel.sent + kernel.asks - others,
         handled=handled,
         dead_letters=kernel.letters.messages,
         dead_letters_by_reason=MappingProxyType({str(reason): count for reason, count in kernel.letters.counts.items()}),

@@ -141,7 +141,7 @@ class StreamReader(Generic[E]):
     """The reader's end: an async context manager and iterator. See `Ref.stream`."""
 
     def __init__(
-        self, cell: Cell, message: Any, timeout: float | None, window: int, context: SecurityContext | None, approvals: Sequence[object]
+        self, cell: Cell, message: Any, timeout: float | None, window: int, context: SecurityContext | None, approvals: Sequence[str]
     ) -> None:
         self._cell = cell
         self._message = message

@@ -16,6 +16,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from retinue.actors.runtime import stepping
+from retinue.actors.runtime.approving import REVIEWER_TIMEOUT, DeskWay, Reviewer
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.auditing import AuditBook, SystemAudit
 from retinue.actors.runtime.cell import DEAD
@@ -40,6 +41,7 @@ from retinue.security.errors import DefinitionError
 from retinue.security.seal import Sealer
 
 if TYPE_CHECKING:
+    from retinue.actors.approvals.book import SystemApprovals
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.supervision import Supervision
     from retinue.capabilities.registry import CapabilityRegistry
@@ -78,6 +80,10 @@ class ActorSystem:
         capabilities: The registry of operations; where there is one, operations that it does not know are refused, and its ratings count. Default: none.
         audit: Where the system records what was decided. Default: in memory, or in `audit.jsonl` in `data_dir`, with the key in `audit.key` beside it. An
             `rt.AuditLog`: that one; it is not closed at the end. False: nothing is recorded.
+        reviewer: Asked about each new request for a person's consent, before the asker is told of it: a function (it may be `async def`) that takes the
+            `rt.ApprovalRequest` and gives `rt.Review.approve()`, `.reject()`, `.respond()` or `.edit()`, or None: then the request waits. One that fails, or
+            takes too long, has not approved. Default: nobody is asked, and requests wait in `system.approvals`.
+        reviewer_timeout: Seconds that it has for one request. Default 300. (The asker's own time-out goes on meanwhile.)
     """
 
     def __init__(
@@ -98,6 +104,8 @@ class ActorSystem:
         policy_timeout: float = DEFAULT_TIMEOUT,
         capabilities: CapabilityRegistry | None = None,
         audit: AuditLog | Literal[False] | None = None,
+        reviewer: Reviewer | None = None,
+        reviewer_timeout: float = REVIEWER_TIMEOUT,
     ) -> None:
         check_name(name, "a system's name")
         for what, value in (
@@ -134,6 +142,7 @@ class ActorSystem:
             loopback=loopback,
             events=events,
         )
+        gate.desk = self._desk = DeskWay(self._kernel, self.data_dir, reviewer, reviewer_timeout)
         self.authority.guard = self._kernel.guard
         self.authority.on_revoke = gate.changed
         self.authority.on_event = book.told
@@ -255,7 +264,7 @@ class ActorSystem:
             with trio.CancelScope() as hard, suppress(KeyboardInterrupt):
                 self._hard = hard
                 await shut_down(kernel, kernel.grace if grace is None else grace, patience)
-            if kernel.user.state != DEAD:  # interrupted a second time
+            if kernel.user.state != DEAD or not kernel.household.ended:  # interrupted a second time
                 with suppress(KeyboardInterrupt):
                     await shut_down_hard(kernel)
             kernel.portal.close()
@@ -330,6 +339,11 @@ class ActorSystem:
         """What contexts may spend and have spent: `await system.budgets.balance(context)`."""
         return SystemBudgets(self._kernel)
 
+    @property
+    def approvals(self) -> SystemApprovals:
+        """What waits for a person's consent, and what was decided: `await system.approvals.pending()`, `.approve(id, reviewer=…)`. Refused inside handlers."""
+        return self._desk.book
+
     def sealer(
         self,
         keys: KeyRing | KeyFile | str | Path | None = None,
@@ -371,7 +385,8 @@ class ActorSystem:
 
     def events(self, path: str | None = None) -> list[Event]:
         """The last events, oldest first; empty unless the system was made with `events=`."""
-        return self._kernel.ring.events(path) if self._kernel.ring is not None else []
+        found = self._kernel.ring.events(path) if self._kernel.ring is not None else []
+        return [event for event in found if event.path != "/system" and not event.path.startswith("/system/")]
 
     async def wait_quiet(self, *, timeout: float = 30.0) -> None:
         """Waits until no message is ready, being handled or suspended in a handler. Raises trio.TooSlowError after `timeout` seconds.

@@ -25,7 +25,8 @@ import attrs
 import trio
 
 from retinue._twin_slots import Deliver, TwinSlot, TwinStreamSlot, TwinWatch
-from retinue.actors.runtime.asking import check_timeout
+from retinue.actors.runtime.approving import Reviewer
+from retinue.actors.runtime.asking import check_timeout, tokens_of
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.derivation import from_outside, sending
@@ -73,6 +74,8 @@ class Options(TypedDict, total=False):
     policy_timeout: float
     capabilities: CapabilityRegistry | None
     audit: AuditLog | Literal[False] | None
+    reviewer: Reviewer | None
+    reviewer_timeout: float
 
 
 Keys: TypeAlias = KeyRing | KeyFile | str | Path | None
@@ -253,7 +256,7 @@ class Twin:
     # -- messages --------------------------------------------------------------------------------------------------------------------------------------
 
     def prepare(
-        self, ref: Ref[Any], message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[object], *, what: str
+        self, ref: Ref[Any], message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[str], *, what: str
     ) -> Delivery:
         """A delivery, after every check that can be made where it is sent. Raises what is wrong with the call; nothing was sent then."""
         cell = ref._cell
@@ -272,7 +275,7 @@ class Twin:
             )
         delivery = make_delivery(cell, handler, message, from_outside(self.kernel, current(), context, cell), None, None, timeout)
         if approvals:
-            delivery.postmark = Postmark(tuple(approvals))
+            delivery.postmark = Postmark(tokens_of(approvals))
         if self.kernel.loopback is not None:
             delivery.message = self.kernel.loopback.message(message)
         return delivery

@@ -241,7 +241,7 @@ class Ref(TwinRef[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
     ) -> R: ...
     @overload
@@ -251,7 +251,7 @@ class Ref(TwinRef[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
     ) -> object: ...
     async def ask(
@@ -260,7 +260,7 @@ class Ref(TwinRef[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
     ) -> Any:
         """Sends a request and waits for its answer; arguments and errors as for `retinue.Ref.ask`. Cancelled, it withdraws or cancels the request."""
@@ -281,7 +281,7 @@ class Ref(TwinRef[A_co]):
         finally:
             del slot, future, deliver  # an error's traceback holds this frame
 
-    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[object] = ()) -> Receipt:
+    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
         """Sends a message and waits for nothing; arguments, receipt and errors as for `retinue.Ref.tell`.
 
         The message is handed over to the system's thread (the receipt's reason is "handed_over"): whether its mailbox has room is decided there. `send` knows.
@@ -289,7 +289,7 @@ class Ref(TwinRef[A_co]):
         return self._twin.portal.hand_over(self._twin.prepare(self.core, message, None, context, approvals, what="tell"))
 
     async def send(
-        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[object] = ()
+        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
     ) -> Receipt:
         """As `tell`, but waits for room in a full mailbox, and knows. Arguments and errors as for `retinue.Ref.send`."""
         twin = self._twin
@@ -305,7 +305,7 @@ class Ref(TwinRef[A_co]):
         timeout: float | None = None,
         window: int = 32,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
     ) -> StreamReader[E]:
         """Asks for a stream: `async with ref.stream(message) as items: async for item in items: …`. Arguments and errors as for `retinue.Ref.stream`."""
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:

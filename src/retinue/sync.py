@@ -222,7 +222,7 @@ class Ref(TwinRef[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
         block: Literal[True] = True,
     ) -> R: ...
@@ -233,7 +233,7 @@ class Ref(TwinRef[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
         block: Literal[False],
     ) -> Future[R]: ...
@@ -244,7 +244,7 @@ class Ref(TwinRef[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
         block: bool = True,
     ) -> Any: ...
@@ -254,7 +254,7 @@ class Ref(TwinRef[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
         detached: bool = False,
         block: bool = True,
     ) -> Any:
@@ -283,7 +283,7 @@ class Ref(TwinRef[A_co]):
         finally:
             del slot, latch, delivery  # an error's traceback holds this frame
 
-    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[object] = ()) -> Receipt:
+    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
         """Sends a message and waits for no answer; arguments, receipt and errors as for `retinue.Ref.tell`.
 
         The message is handed over to the system's thread (the receipt's reason is "handed_over"): whether its mailbox has room is decided there. Where the mailbox
@@ -307,13 +307,13 @@ class Ref(TwinRef[A_co]):
         return twin.portal.hand_over(delivery, squeeze=True)
 
     def send(
-        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[object] = ()
+        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
     ) -> Receipt:
         """As `tell`, but waits for room in a full mailbox, and knows. Arguments and errors as for `retinue.Ref.send`."""
         delivery = self._twin.prepare(self.core, message, timeout, context, approvals, what="send")
         return self._send(delivery, approvals, timeout)
 
-    def _send(self, delivery: Delivery, approvals: Sequence[object], timeout: float | None) -> Receipt:
+    def _send(self, delivery: Delivery, approvals: Sequence[str], timeout: float | None) -> Receipt:
         send = partial(self.core.send, delivery.message, timeout=timeout, context=delivery.context, approvals=approvals)
         receipt: Receipt = _run(self._twin, send)
         return receipt
@@ -325,7 +325,7 @@ class Ref(TwinRef[A_co]):
         timeout: float | None = None,
         window: int = 32,
         context: SecurityContext | None = None,
-        approvals: Sequence[object] = (),
+        approvals: Sequence[str] = (),
     ) -> StreamReader[E]:
         """Asks for a stream: `with ref.stream(message) as items: for item in items: …`. Arguments and errors as for `retinue.Ref.stream`."""
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:

@@ -1,0 +1,92 @@
+"""The runtime's way to the desk of approvals, which is made when it is first needed, and always works as the system.
+
+The gate sees a `ConsentDesk`; the desk itself are actors of the household (`retinue.actors.approvals`). Between them stands this: each step is a consultation, so that
+it neither runs under the authority of the message that it decides about nor counts as that message's turn.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from retinue.security.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from retinue.actors.approvals.book import SystemApprovals
+    from retinue.actors.runtime.kernel import Kernel
+    from retinue.capabilities.consent import Consent, ConsentDesk, Question
+
+__all__ = ["REVIEWER_TIMEOUT", "DeskWay", "Reviewer"]
+
+REVIEWER_TIMEOUT = 300.0
+"""Seconds that a reviewer has for one request; then the request waits at the desk."""
+
+Reviewer = Callable[[Any], Any]
+"""Takes an `rt.ApprovalRequest` and gives an `rt.Review`, or None: then the request waits. It may be `async def`."""
+
+
+class DeskWay:
+    """A `ConsentDesk` for the gate of one system, and what `system.approvals` is.
+
+    Args:
+        kernel: The system.
+        folder: Where the desk keeps its file and keys; None: in memory, with a key that ends with the system.
+        reviewer: What is asked about each new request, or None.
+        reviewer_timeout: Seconds that it has.
+
+    Raises:
+        DefinitionError: `reviewer` cannot be called, or the time-out is no number of seconds.
+    """
+
+    __slots__ = ("_book", "_folder", "_kernel", "_reviewer", "_timeout")
+
+    def __init__(self, kernel: Kernel, folder: Path | None, reviewer: Reviewer | None, reviewer_timeout: float) -> None:
+        if reviewer is not None and not callable(reviewer):
+            raise DefinitionError(f"ActorSystem(reviewer=…) takes a function of a request, not an object of type {type(reviewer).__name__}")
+        if isinstance(reviewer_timeout, bool) or not isinstance(reviewer_timeout, int | float) or not 0 < reviewer_timeout < math.inf:
+            raise DefinitionError(f"ActorSystem(reviewer_timeout={reviewer_timeout!r}): give seconds, more than 0")
+        self._kernel = kernel
+        self._folder = folder
+        self._reviewer = reviewer
+        self._timeout = float(reviewer_timeout)
+        self._book: SystemApprovals | None = None
+
+    async def _desk(self) -> ConsentDesk:
+        """The desk itself. The first time its modules are loaded, and the libraries beneath them: not in the loop."""
+        if self._book is None:
+            await trio.to_thread.run_sync(importlib.import_module, "retinue.actors.approvals.book")
+        return self.book.desk
+
+    @property
+    def book(self) -> SystemApprovals:
+        """What `system.approvals` is; made at the first look."""
+        if self._book is None:
+            from retinue.actors.approvals.book import SystemApprovals
+
+            self._book = SystemApprovals(self._kernel, self._folder, self._reviewer, self._timeout)
+        return self._book
+
+    async def consider(self, question: Question, approvals: Sequence[str]) -> Consent:
+        """See `ConsentDesk`."""
+
+        async def consider() -> Consent:
+            return await (await self._desk()).consider(question, approvals)
+
+        return await self._kernel.consult(consider)
+
+    async def spend(self, question: Question, consent: Consent) -> None:
+        """See `ConsentDesk`."""
+
+        async def spend() -> None:
+            await (await self._desk()).spend(question, consent)
+
+        await self._kernel.consult(spend)
+
+    async def note_outcome(self, consent: Consent, outcome: str) -> None:
+        """See `ConsentDesk`."""
+        await (await self._desk()).note_outcome(consent, outcome)  # it is called in a consultation
