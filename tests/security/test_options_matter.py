@@ -50,6 +50,11 @@ def reserved(restriction: Any, **amounts: int) -> bool:
     return True
 
 
+def wants_another(*restrictions: Any) -> bool:
+    """Whether the consent that such a context asks for has to come from another person."""
+    return Authority().mint("ada", ["**", *restrictions]).permissions.wants_four_eyes("fs.read")
+
+
 def holds(constraint: Any, value: Any) -> bool:
     return said(rt.where("fs.*", x=constraint), arguments={"x": value})
 
@@ -91,6 +96,10 @@ OPTIONS: dict[tuple[Any, str], tuple[Callable[[], bool], Callable[[], bool]]] = 
     (rt.needs_approval, "unless"): (
         lambda: said(rt.needs_approval("fs.*"), arguments={"n": 1}),
         lambda: said(rt.needs_approval("fs.*", unless=N_SMALL), arguments={"n": 1}),
+    ),
+    (rt.needs_approval, "four_eyes"): (
+        lambda: wants_another(rt.needs_approval("fs.*")),
+        lambda: wants_another(rt.needs_approval("fs.*", four_eyes=True)),
     ),
     (rt.label, "names"): (
         lambda: said(rt.unlabelled("fs.*", labels=["web"]), rt.label()),

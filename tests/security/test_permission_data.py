@@ -33,6 +33,7 @@ FULL = AUTHORITY.root.narrow(
     where("a.b", n=at_most(3), to=one_of("ACME")),
     deny("a.c"),
     needs_approval("a.d", unless={"n": at_most(1)}),
+    needs_approval("a.f", four_eyes=True),
     unlabelled("a.e", labels=["web", "mail"]),
     label("pii"),
     limit(calls=3, tokens=4, cost_usd="0.5", depth=2),
@@ -52,7 +53,7 @@ def test_everything_that_a_set_can_have_is_written_and_read():
     data = FULL.to_data()
     assert read(json.loads(json.dumps(data))) is FULL
     kinds = [restriction.kind for restriction in restrictions_from_data(data)]
-    assert sorted(kinds) == ["allow", "allow", "ask", "deny", "expires", "label", "limit", "risk", "unlabelled", "where"]
+    assert sorted(kinds) == ["allow", "allow", "ask", "ask", "deny", "expires", "label", "limit", "risk", "unlabelled", "where"]
     assert read({"layers": []}) is AUTHORITY.everything
     assert AUTHORITY.everything.to_data() == {"layers": []}
     assert AUTHORITY.nothing.to_data() == {"layers": [{"kind": "allow", "rules": []}]}

@@ -109,14 +109,15 @@ LABELS = ["web", "mail", "pii"]
 class Asked:
     """A restriction together with what it was made of, for the oracle."""
 
-    def __init__(self, kind, patterns_given=(), condition=None, is_open=False, labels_given=(), made=None):
+    def __init__(self, kind, patterns_given=(), condition=None, is_open=False, labels_given=(), made=None, four_eyes=False):
+        self.four_eyes = four_eyes
         self.kind, self.patterns, self.condition, self.open, self.labels = kind, patterns_given, condition, is_open, frozenset(labels_given)
         constraints = None if condition is None else {name: WORDS[word][0] for name, word in condition.items()}
         makers = {
             "allow": lambda: allow(*patterns_given, open=is_open, arguments=constraints),
             "where": lambda: where(*patterns_given, arguments=constraints),
             "deny": lambda: deny(*patterns_given),
-            "ask": lambda: needs_approval(*patterns_given, unless=constraints),
+            "ask": lambda: needs_approval(*patterns_given, unless=constraints, four_eyes=four_eyes),
             "unlabelled": lambda: unlabelled(*patterns_given, labels=labels_given),
             "label": lambda: label(*labels_given),
             "limit": lambda: made,
@@ -136,7 +137,9 @@ asked = st.one_of(
     st.builds(lambda given, condition: Asked("where", given, condition), some_patterns, conditions),
     st.builds(lambda given: Asked("deny", [given]), operations),
     st.builds(
-        lambda given, condition: Asked("ask", given, condition), st.lists(operations, min_size=1, max_size=2), st.none() | conditions
+        lambda given, condition: Asked("ask", given, condition, four_eyes=True),
+        st.lists(operations, min_size=1, max_size=2),
+        st.none() | conditions,
     ),
     st.builds(lambda given, condition: Asked("ask", given, condition), some_patterns, st.none() | conditions),
     st.builds(lambda given, some: Asked("unlabelled", given, labels_given=some), st.lists(operations, min_size=1, max_size=2), some_labels),
@@ -170,3 +173,13 @@ def verdict_by_definition(given, operation: str, arguments: dict) -> str:
         elif named and one.kind == "ask" and (one.condition is None or not holds):
             verdict = "ask"
     return verdict
+
+
+def four_eyes_by_definition(given, operation: str, arguments: dict) -> bool:
+    """Whether one of the restrictions wants another person's consent to a call."""
+    return any(
+        one.four_eyes
+        and any(names(pattern, operation) for pattern in one.patterns)
+        and (one.condition is None or not _condition_holds(one.condition, arguments))
+        for one in given
+    )
