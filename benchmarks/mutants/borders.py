@@ -71,8 +71,8 @@ BORDERS = (
     Mutant(
         "a key file that others may read is used",
         "security/private_files.py",
-        "if status.st_mode & 0o077:",
-        "if not status:",
+        "return _read(path, most, 0o077,",
+        "return _read(path, most, 0o000,",
         ("tests/security/test_keys.py",),
     ),
     # -- canonical bytes

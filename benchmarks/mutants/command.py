@@ -8,6 +8,7 @@ import time
 
 import click
 
+from benchmarks.mutants.approvals import APPROVALS
 from benchmarks.mutants.borders import BORDERS
 from benchmarks.mutants.gate import GATE
 from benchmarks.mutants.permissions import PERMISSIONS
@@ -15,7 +16,7 @@ from benchmarks.mutants.trial import BrokenMutant, trials
 
 __all__ = ["MUTANTS", "mutants"]
 
-MUTANTS = (*PERMISSIONS, *BORDERS, *GATE)
+MUTANTS = (*PERMISSIONS, *BORDERS, *GATE, *APPROVALS)
 
 
 def _progress(text: str) -> None:
