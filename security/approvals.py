@@ -25,7 +25,7 @@ from retinue.security.showing import shown_arguments
 from retinue.security.typed_data import arguments_from_text, arguments_to_text
 from retinue.security.visible import oddities, quoted, visible
 
-__all__ = ["ApprovalRequest", "Binding", "Status", "arguments_digest", "new_id"]
+__all__ = ["ApprovalRequest", "Binding", "Status", "arguments_digest", "new_id", "stored_digest"]
 
 Status = Literal["pending", "approved", "rejected", "expired", "cancelled"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
@@ -60,6 +60,15 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
         CanonicalError: Something in the arguments is no plain data.
     """
     return _digest(canonical(dict(arguments)))
+
+
+def stored_digest(arguments: Mapping[str, Any]) -> str:
+    """As `arguments_digest`, also of arguments that were read back: the records in them count as what they stand for. For editors, never for the gate.
+
+    Raises:
+        CanonicalError: Something in the arguments is no plain data.
+    """
+    return _digest(canonical_of_stored(dict(arguments)))
 
 
 def _digest(raw: bytes) -> str:

@@ -6,15 +6,16 @@ import datetime as dt
 import pathlib
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from retinue.mailbox.errors import WireError
 from retinue.mailbox.messages import Message, message_info
 from retinue.mailbox.wire import WireRegistry
-from retinue.security.approvals import ApprovalRequest, arguments_digest
+from retinue.security.approvals import ApprovalRequest, stored_digest
 from retinue.security.errors import ApprovalError, CanonicalError
+from retinue.security.records import FlagValue, Member, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ def edited_request(
         ApprovalError: A name or a value does not fit, or nothing changes (reason "arguments").
     """
     arguments = edited_arguments(request, changes, cls)
-    digest = arguments_digest(arguments)
+    digest = stored_digest(arguments)
     if digest == request.binding.arguments_digest:
         raise ApprovalError(f"the edit of {request.id} changes nothing: approve it, or give other values.", reason="arguments")
     return ApprovalRequest.new(
@@ -68,7 +69,7 @@ def edited_arguments(request: ApprovalRequest, changes: Mapping[str, Any], cls: 
     if made is None:
         made = {name: _like(old[name], changes[name], name) if name in changes else old[name] for name in old}
     try:
-        arguments_digest(made)
+        stored_digest(made)
     except CanonicalError as error:
         raise ApprovalError(f"an edited argument is no plain data: {error}", reason="arguments") from None
     return made
@@ -86,6 +87,8 @@ def _of_class(old: Mapping[str, Any], changes: Mapping[str, Any], cls: type[Mess
             made[name] = registry.decode_value(registry.encode_value(value, types[name]), types[name])
         except WireError:
             made[name] = _like(old[name], value, name)
+            if isinstance(old[name], _STORED):
+                continue  # what stands for a message or a member of an enum is of the old one's class
             try:
                 registry.encode_value(made[name], types[name])
             except WireError as error:
@@ -96,6 +99,8 @@ def _of_class(old: Mapping[str, Any], changes: Mapping[str, Any], cls: type[Mess
 def _like(old: Any, new: Any, name: str) -> Any:
     """The new value as the old one's type. JSON, which a reviewer may have typed, knows fewer types than messages do."""
     kind = type(old)
+    if kind is Record:
+        return _record(old, new, name)
     if old is None or new is None or type(new) is kind:
         if kind is list and new:
             return [_like(_pattern(old, new), item, name) for item in new]
@@ -109,6 +114,26 @@ def _like(old: Any, new: Any, name: str) -> Any:
     raise ApprovalError(
         f"the argument {name!r} is of type {kind.__name__}, and the new value of type {type(new).__name__}.", reason="arguments"
     )
+
+
+def _record(old: Record, new: Any, name: str) -> Record:
+    """A message within the arguments: as a record of the same class, or as the new values of some of its fields."""
+    fields = dict(old.fields)
+    changes = new
+    if type(new) is Record and new.type_name == old.type_name:
+        changes = dict(new.fields)
+    if type(changes) is not dict or not changes.keys() <= fields.keys():
+        raise ApprovalError(f"the argument {name!r} is a {old.type_name} with the fields {', '.join(fields)}.", reason="arguments")
+    return Record(
+        old.type_name,
+        tuple((field, _like(value, changes[field], f"{name}.{field}") if field in changes else value) for field, value in old.fields),
+    )
+
+
+def _member(old: Member, new: Any, _: str) -> Member:
+    if type(new) is not str:
+        raise TypeError
+    return Member(old.type_name, new)
 
 
 def _pattern(old: Any, new: Any) -> Any:
@@ -143,7 +168,9 @@ def _collection(old: Any, new: Any, name: str) -> Any:
     return type(old)(_like(_pattern(old, new), item, name) for item in new)
 
 
-_CONVERTERS: dict[type, Callable[[Any, Any, str], Any]] = {
+_STORED: Final = (Record, Member, FlagValue)
+_CONVERTERS: Final[dict[type, Callable[[Any, Any, str], Any]]] = {
+    Member: _member,
     float: _float,
     Decimal: _decimal,
     tuple: _collection,

@@ -231,7 +231,7 @@ class Office:
             done = self._reviewing[request.id] = trio.Event()
             try:
                 found = await self.kernel.consult(self._review, request, holder=True)
-                now = request if found is None else await self._carry_out(request, found)
+                now = await (self._look_up(request.id) if found is None else self._carry_out(request, found))
             finally:
                 del self._reviewing[request.id]
                 done.set()
