@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     )
     from retinue.security.seal import Sealer, attenuate
     from retinue.security.sources import Source
+    from retinue.security.standing import StandingConsent
 
     __version__: str
 
@@ -175,6 +176,7 @@ __all__ = [
     "Sealer",
     "SecurityContext",
     "Source",
+    "StandingConsent",
     "StartTimeout",
     "StopReason",
     "StoreUnavailable",
@@ -290,6 +292,7 @@ _HOMES = {
     "Sealer": "retinue.security.seal",
     "SecurityContext": "retinue.security.context",
     "Source": "retinue.security.sources",
+    "StandingConsent": "retinue.security.standing",
     "StartTimeout": "retinue.actors.runtime.errors",
     "StopReason": "retinue.actors.runtime.watch",
     "StoreUnavailable": "retinue.actors.store.errors",
