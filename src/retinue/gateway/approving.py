@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from retinue.gateway.permits import Permits
     from retinue.gateway.visit import Visit
     from retinue.security.approvals import ApprovalRequest
+    from retinue.security.context import SecurityContext
 
 __all__ = ["Approving"]
 
@@ -80,7 +81,7 @@ class Approving:
         await visit.answer(200, json_bytes({"requests": [_for_others(request) for request in found]}))
 
     async def one(self, visit: Visit) -> None:
-        """GET /v1/approvals/{id}."""
+        """GET /v1/approvals/{id}: one's own (same subject, an operation that the token may permit), with its approval; others with `approvals.read`."""
         check_some(visit.caller.context, "the gateway")
         request = await self._found(visit, own=True)
         await visit.answer(200, json_bytes({"request": request.to_data()}))
@@ -143,7 +144,7 @@ class Approving:
             if error.reason != "unknown":
                 raise
             unknown = error
-        if request is not None and own and (request.binding.subject, request.binding.tenant) == (context.subject, context.tenant):
+        if request is not None and own and _is_of(request, context):
             return request
         if own:
             await self._permits.ask(visit.caller, "approvals.read", ReadApprovals(), risk="L1")
@@ -167,6 +168,12 @@ class Approving:
 
     async def _decided(self, visit: Visit, request_id: str) -> None:
         await visit.answer(200, json_bytes({"request": _for_others(await self._desk.get(request_id))}))
+
+
+def _is_of(request: ApprovalRequest, context: SecurityContext) -> bool:
+    """Whether it is the context's own: of its subject, and about what it may do. A token that was narrowed to something else is not told of the rest."""
+    binding = request.binding
+    return (binding.subject, binding.tenant) == (context.subject, context.tenant) and context.permissions.may_permit(binding.operation)
 
 
 def _for_others(request: ApprovalRequest) -> dict[str, Any]:

@@ -31,7 +31,7 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_.-]{1,253})(?::[0-9]{1,5})?", re.ASCII)
 _NAME: Final = re.compile(r"\[[0-9a-f:.]{2,45}\]|[a-z0-9_.-]{1,253}", re.ASCII)
-_FOREIGN_SITES: Final = frozenset({b"cross-site", b"same-site"})
+_OWN_SITES: Final = frozenset({b"same-origin", b"none"})
 
 _TOLD: Final = {
     "expired": "the token has expired; ask for a new one",
@@ -94,7 +94,7 @@ class Guard:
             if len(origins) == 1 and origins[0].decode("latin-1") in self._origins:
                 return
             raise GatewayError("web pages of this origin may not talk to the gateway (origins=)", reason="refused_host", delivered=False)
-        if not _FOREIGN_SITES.isdisjoint(headers.all(b"sec-fetch-site")):
+        if not _OWN_SITES.issuperset(headers.all(b"sec-fetch-site")):
             raise GatewayError("web pages of other sites may not talk to the gateway (origins=)", reason="refused_host", delivered=False)
 
     def caller(self, headers: Headers) -> Caller:
