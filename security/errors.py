@@ -56,7 +56,9 @@ class Denied(AuthorityError):
         path: The path of the actor that was addressed, where there is one.
         subject: The subject of the context that was refused.
         reason: What refused, as a stable word for programs: "permission", "arguments", "risk", "unknown_operation", "policy", "expired", "revoked", "budget",
-            "depth", "forged", "lineage" (a context that does not descend from the one in force), "audit", or "undecided" (deciding failed).
+            "depth", "forged", "lineage" (a context that does not descend from the one in force), "audit", "undecided" (deciding failed); of approvals: "spent" (it was
+            used before), "withdrawn" (its request, or the standing consent), "rejected" (by a reviewer in code), "approval" (the desk refuses), "store" (its file
+            cannot be used).
     """
 
     def __init__(

@@ -63,7 +63,9 @@ def check_command(words: list[str]) -> str:
             execute([sys.executable, "-m", "pytest", "--collect-only", "-q", *options, "tests/house/test_layout.py"], ROOT)
         case ["retinue", ("demo" | "models") as name, *_]:  # they may fetch and load a model: tests/cli runs them
             return execute([sys.executable, "-m", "retinue", name, "--help"], ROOT)
-        case ["retinue", ("serve" | "token" | "ask" | "send" | "stream" | "ps" | "approvals") as name, *arguments]:
+        case ["retinue", ("serve" | "token" | "ask" | "send" | "stream" | "ps" | "approvals") as name, *arguments] if (
+            "--help" not in arguments
+        ):
             check_options(name, [word for word in arguments if word != "&"])  # test_gateway_page.py runs them
         case ["curl", *_]:
             assert "/v1/ask" in shlex.join(words)  # test_gateway_page.py runs it
