@@ -116,11 +116,21 @@ def serve(
     run = _serve_async if inspect.iscoroutinefunction(function) else _serve_plain
     try:
         code = run(function, choice)
-    except RetinueError as error:
-        raise click.ClickException(f"{type(error).__name__}: {error}") from None
-    except OSError as error:
-        raise click.ClickException(f"it cannot listen on {choice.bind}: {error.strerror or error}") from None
+    except Exception as raised:
+        error = _alone(raised)
+        if isinstance(error, RetinueError):
+            raise click.ClickException(f"{type(error).__name__}: {error}") from None
+        if isinstance(error, OSError):
+            raise click.ClickException(f"it cannot listen on {choice.bind}: {error.strerror or error}") from None
+        raise error from None
     raise SystemExit(code)
+
+
+def _alone(error: BaseException) -> BaseException:
+    """The one error in groups of one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _check_signature(function: Callable[..., object], spec: str) -> None:
@@ -271,10 +281,7 @@ class _Beside:
             self._listening.set()
 
     def _deliver(self, _: Any, error: BaseException | None) -> None:
-        found = error
-        while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
-            found = found.exceptions[0]
-        self._error = found
+        self._error = _alone(error) if error is not None else None
         self._listening.set()
         self._ended.set()
 

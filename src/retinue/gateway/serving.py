@@ -100,9 +100,6 @@ class Server:
 
     async def run(self, bind: str, task_status: trio.TaskStatus[str]) -> None:
         """See `Gateway.serve`."""
-        host, port = address_of(bind)
-        listeners = await trio.open_tcp_listeners(port, host=host, backlog=1024)
-        port = listeners[0].socket.getsockname()[1]
         cancelled = False
 
         async def notice() -> None:
@@ -117,6 +114,9 @@ class Server:
 
         # The connections live inside a shield, so that a cancelled server can still say goodbye; beside it a task notices the cancellation.
         try:
+            host, port = address_of(bind)
+            listeners = await trio.open_tcp_listeners(port, host=host, backlog=1024)
+            port = listeners[0].socket.getsockname()[1]
             async with trio.open_nursery() as outside:
                 outside.start_soon(notice)
                 with trio.CancelScope(shield=True):
