@@ -22,11 +22,11 @@ from sqlite_utils import Database
 
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.failures import unavailable
-from retinue.actors.store.files import SIDES, beside, create, refused, sync_folder
+from retinue.actors.store.files import SIDES, Identity, beside, create, folder_lock, identity, refused, sync_folder
 from retinue.actors.store.salvage import Salvaged, salvage
 from retinue.actors.store.schema import Schema, migrate
 
-__all__ = ["RECOVERIES", "Recovery", "recover", "recoveries_of", "unfinished"]
+__all__ = ["RECOVERIES", "Recovery", "recover", "recoveries_of", "set_log_aside", "unfinished"]
 
 _log = logging.getLogger("retinue.store")
 
@@ -101,6 +101,36 @@ def recover(path: Path, schema: Schema, reason: str | None, *, aside: Path | Non
         "" if recovery.complete else ", and others could not be read",
     )
     return recovery
+
+
+def set_log_aside(path: Path, opened: Identity, timeout: float) -> None:
+    """Another file was put in the place of one that was open. The old one's log lies beside it still, and SQLite would play it into the new one: it is moved aside.
+
+    Args:
+        path: The place.
+        opened: Which files were open there.
+        timeout: Seconds to wait for the folder's lock.
+
+    Raises:
+        StoreUnavailable: It could not be moved.
+    """
+    with folder_lock(path.parent, timeout):
+        now = identity(path)
+        if now[0] in {None, opened[0]} or now[1] is None or now[1] != opened[1]:
+            return
+        aside = _name_aside(path)
+        try:
+            beside(aside, ".reason.txt").write_text(
+                f"{path.name} was replaced by another file while it was open. {aside.name}-wal is the log of the one before, and does not belong to it.\n",
+                encoding="utf-8",
+            )
+            beside(path, "-wal").rename(beside(aside, "-wal"))
+            if now[2] is not None and now[2] == opened[2]:
+                beside(path, "-shm").unlink()
+            sync_folder(path.parent)
+        except OSError as error:
+            raise refused(beside(path, "-wal"), "is the log of another file than lies there, and could not be moved", error) from error
+    _log.error("%s was replaced by another file while it was open; the log of the one before was moved to %s-wal", path, aside.name)
 
 
 def recoveries_of(database: Database) -> tuple[Recovery, ...]:

@@ -17,7 +17,7 @@ from retinue.actors.store.database import BUSY_TIMEOUT, StoreDatabase, open_data
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.failures import is_damage, primary_code, unavailable
 from retinue.actors.store.files import identity
-from retinue.actors.store.recovery import Recovery
+from retinue.actors.store.recovery import Recovery, set_log_aside
 from retinue.actors.store.schema import Schema
 from retinue.actors.store.work import Work
 from retinue.security.errors import DefinitionError
@@ -304,6 +304,8 @@ class Session:
         assert database is not None
         if database.path is None or identity(database.path) == database.identity:
             return
+        assert database.identity is not None
+        set_log_aside(database.path, database.identity, self.busy_timeout)  # where this fails, it is tried again before anything is opened
         self.close()
         _log.error("%s was removed or replaced while it was open", database.path)
         raise StoreUnavailable(

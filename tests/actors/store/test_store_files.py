@@ -108,20 +108,26 @@ def test_a_log_that_was_removed_while_open_is_noticed_and_loses_nothing(tmp_path
         assert session.do(Texts()) == ["old", "new"]
 
 
-def test_a_file_that_was_replaced_while_open_is_noticed_and_the_other_one_used_from_then_on(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_while_open_is_noticed_and_the_log_of_the_old_one_is_kept_out_of_the_new(tmp_path: Path) -> None:
     path, other = tmp_path / "notes.db", tmp_path / "backup.db"
     with Session(other, NOTES) as session:
-        session.do(Add("from the backup"))
+        session.run([Add(f"backup {number} " + "b" * 300) for number in range(200)])
+        backed = session.do(Texts())
     with Session(path, NOTES) as session:
-        session.do(Add("old"))
+        session.run([Add(f"old {number} " + "o" * 300) for number in range(100)])
+        log = Path(f"{path}-wal").read_bytes()
+        assert len(log) > 10_000
         other.replace(path)
         with pytest.raises(StoreUnavailable) as caught:
             session.do(Add("lost"))
         assert caught.value.reason == "gone"
-        # The old file's log lies beside the new one now: what SQLite makes of it is its affair, and the file must be sound.
         session.do(Add("new"))
-        assert "new" in session.do(Texts())
+        assert session.do(Texts()) == [*backed, "new"]
         assert session.open().conn.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert session.open().recoveries() == ()
+    (kept,) = tmp_path.glob("notes.db.damaged-*-wal")
+    assert kept.read_bytes() == log
+    assert "was replaced" in Path(str(kept).removesuffix("-wal") + ".reason.txt").read_text(encoding="utf-8")
 
 
 def test_a_file_that_is_removed_while_a_commit_goes_on_is_not_acknowledged(tmp_path: Path) -> None:
