@@ -1,0 +1,270 @@
+"""The desk's works on a file: what is decided or spent stays so, whatever program opens the file, whatever the clock says, and whatever happened to the file."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retinue as rt
+from retinue.actors.approvals.offline import ApprovalsFile
+from retinue.actors.approvals.owners import new_owner
+from retinue.actors.approvals.tables import FILE, row_of
+from retinue.actors.approvals.works_asking import Ask, Get
+from retinue.actors.approvals.works_spending import Count, Indeterminate, NoteOutcome, Resolve, Spend, Tidy, Unspent
+from retinue.security.approval_tokens import read_token
+from retinue.security.approvals import ApprovalRequest, Binding, arguments_digest
+
+NOW = 1_900_000_000_000
+HOUR = 3_600_000
+DAY = 24 * HOUR
+DEAD = "another-boot+1/7.7.aaaa"
+
+
+class Desk:
+    """The file, with a clock that the test moves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = ApprovalsFile(folder)
+        self.now = NOW
+        self.file._clock._clock = self._tell
+        self.owner = new_owner()
+
+    def _tell(self) -> int:
+        self.file._clock._latest = 0
+        return self.now
+
+    def ask(self, amount: int = 40, subject: str = "alice") -> ApprovalRequest:
+        arguments = {"amount": amount}
+        binding = Binding("payments.send", arguments_digest(arguments), subject, None, None, "/user/bank", "0" * 64, "1")
+        request = ApprovalRequest.new(binding, arguments, message_type="x", reasons=["because"], context_id="c", now_ms=self.now)
+        row, _ = self.file.do(Ask(row_of(request), self.now))
+        return self.file.get(row["id"])[0]
+
+    def spend(self, token: str, **changes: Any) -> Any:
+        """Spends it; returns the reason of what refuses, or the time."""
+        said = read_token(token, self.file._keys.verifying())
+        given: dict[str, Any] = {
+            "jti": said.jti,
+            "kind": "token",
+            "request_id": said.request_id,
+            "standing_id": None,
+            "operation": "payments.send",
+            "subject": "alice",
+            "audience": "/user/bank",
+            "arguments_digest": said.binding.arguments_digest,
+            "question": "q",
+            "approver": said.approver,
+            "expires_ms": said.expires_ms,
+            "owner": self.owner,
+            "now_ms": self.now,
+        }
+        try:
+            return self.file.do(Spend(**{**given, **changes}))
+        except rt.ApprovalError as error:
+            return error.reason
+
+    def approved(self, amount: int = 40) -> tuple[ApprovalRequest, str]:
+        return self.file.approve(self.ask(amount).id, reviewer="bob")
+
+    def sql(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Another program at the file."""
+        connection = sqlite3.connect(self.folder / FILE)
+        try:
+            with connection:
+                return connection.execute(statement, parameters).fetchall()
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    with desk.file:
+        yield desk
+
+
+def test_an_approval_is_spent_once(desk: Desk) -> None:
+    _, token = desk.approved()
+    assert desk.spend(token) == NOW
+    assert desk.spend(token) == "spent"
+    assert desk.spend(token, owner=new_owner(), now_ms=NOW + 1) == "spent"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"expires_ms": NOW}, "expired"),
+        ({"now_ms": NOW + HOUR}, "expired"),
+        ({"expires_ms": NOW + DAY, "now_ms": NOW + HOUR}, "expired"),
+        ({"request_id": "apr_other"}, "unknown"),
+        ({"jti": "apt_other"}, "unknown"),
+        ({"now_ms": NOW - 6_000}, "clock"),
+    ],
+)
+def test_what_refuses_to_be_spent_is_not_spent(desk: Desk, changes: dict[str, Any], reason: str) -> None:
+    _, token = desk.approved()
+    assert desk.spend(token, **changes) == reason
+    if "now_ms" not in changes:
+        assert desk.spend(token) == NOW
+
+
+def test_time_never_goes_back_in_the_file(desk: Desk) -> None:
+    _, token = desk.approved()
+    desk.now = NOW + HOUR - 2_000
+    desk.ask(41)
+    # A clock that is a little behind is taken for the file's, and cannot make what has ended begin anew; one that is far behind decides nothing.
+    desk.now = NOW + HOUR - 4_000
+    assert desk.spend(token) == NOW + HOUR - 2_000
+    desk.now = NOW
+    for work in (
+        lambda: desk.ask(42),
+        lambda: desk.file.find(None),
+        lambda: desk.file.approve(desk.sql("SELECT id FROM requests WHERE status = 'pending'")[0][0], reviewer="bob"),
+        lambda: desk.file.standing(),
+    ):
+        with pytest.raises(rt.ApprovalError) as caught:
+            work()
+        assert caught.value.reason == "clock"
+
+
+def test_an_outcome_is_noted_even_by_a_wrong_clock(desk: Desk) -> None:
+    _, token = desk.approved()
+    desk.spend(token)
+    jti = read_token(token, desk.file._keys.verifying()).jti
+    assert desk.file.do(NoteOutcome(jti, "succeeded", NOW - DAY))
+    assert not desk.file.do(NoteOutcome(jti, "failed: X", NOW))
+    assert desk.sql("SELECT outcome FROM spent") == [("succeeded",)]
+
+
+def test_what_a_dead_process_left_is_indeterminate_and_what_a_living_one_does_is_not(desk: Desk) -> None:
+    (_, one), (_, two) = desk.approved(1), desk.approved(2)
+    desk.spend(one, owner=DEAD)
+    desk.spend(two)
+    assert [row["jti"] for row in desk.file.do(Indeterminate())] == [read_token(one, desk.file._keys.verifying()).jti]
+    assert len(desk.file.do(Tidy(desk.now))) == 1
+    assert desk.file.do(Tidy(desk.now)) == ()
+    assert desk.file.do(Count(desk.now))["indeterminate"] == 1
+    assert len(desk.file.do(Tidy(desk.now, desk.owner))) == 1
+    assert len(desk.file.do(Indeterminate())) == 2
+
+
+def test_whoever_did_it_knows_better_than_whoever_thought_it_dead(desk: Desk) -> None:
+    _, token = desk.approved()
+    desk.spend(token, owner=DEAD)
+    desk.file.do(Tidy(desk.now))
+    jti = read_token(token, desk.file._keys.verifying()).jti
+    assert desk.file.do(NoteOutcome(jti, "succeeded", desk.now))
+    with pytest.raises(rt.ApprovalError):
+        desk.file.do(Resolve(jti, "failed", "bob", True, "", desk.now))
+
+
+def test_what_is_in_progress_is_not_resolved_by_a_person(desk: Desk) -> None:
+    _, token = desk.approved()
+    desk.spend(token)
+    jti = read_token(token, desk.file._keys.verifying()).jti
+    with pytest.raises(rt.ApprovalError, match="in progress"):
+        desk.file.resolve(jti, "succeeded", reviewer="bob")
+
+
+def test_what_was_spent_is_forgotten_only_when_no_clock_can_make_it_good_again(desk: Desk) -> None:
+    (_, one), (_, two) = desk.approved(1), desk.approved(2)
+    desk.spend(one)
+    desk.spend(two, owner=DEAD)
+    desk.file.do(NoteOutcome(read_token(one, desk.file._keys.verifying()).jti, "succeeded", desk.now))
+    desk.now = NOW + 29 * DAY
+    desk.file.do(Tidy(desk.now))
+    assert desk.sql("SELECT count(*) FROM spent") == [(2,)]
+    desk.now = NOW + 31 * DAY
+    desk.file.do(Tidy(desk.now))
+    assert desk.sql("SELECT outcome FROM spent") == [("indeterminate",)]  # a person has to look at this one
+    assert desk.spend(one) == "expired"
+    desk.now = NOW
+    assert desk.spend(one) == "clock"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE requests SET status = 'pending' WHERE status = 'approved'",
+        "UPDATE requests SET status = 'approved' WHERE status = 'rejected'",
+        "UPDATE requests SET arguments = '{}'",
+        "UPDATE requests SET subject = 'mallory'",
+        "UPDATE requests SET four_eyes = 1",
+        "UPDATE spent SET jti = 'x'",
+        "UPDATE spent SET expires_ms = 0",
+        "UPDATE events SET who = 'nobody'",
+        "DELETE FROM events",
+        "UPDATE clock SET floor_ms = 0",
+        "UPDATE requests SET status = 'perhaps' WHERE status = 'pending'",
+    ],
+)
+def test_the_file_itself_keeps_other_programs_from_turning_what_was_decided(desk: Desk, statement: str) -> None:
+    _, token = desk.approved()
+    desk.spend(token)
+    desk.file.refuse(desk.ask(41).id, kind="rejected", reviewer="bob", note="")
+    desk.ask(42)
+    with pytest.raises(sqlite3.IntegrityError):
+        desk.sql(statement)
+
+
+def test_a_request_whose_arguments_were_edited_in_the_file_is_neither_shown_nor_approved(desk: Desk) -> None:
+    request = desk.ask()
+    desk.sql("DROP TRIGGER requests_ask_what_they_asked")
+    desk.sql("UPDATE requests SET arguments = ?", '{"amount": 1}')
+    for work in (lambda: desk.file.get(request.id), lambda: desk.file.approve(request.id, reviewer="bob")):
+        with pytest.raises(rt.ApprovalError) as caught:
+            work()
+        assert caught.value.reason == "arguments"
+    assert desk.file.find(None) == []
+
+
+def test_a_spent_row_that_somebody_removed_does_not_make_another_token_good(desk: Desk) -> None:
+    request, token = desk.approved()
+    desk.sql("UPDATE requests SET jti = 'apt_other' WHERE id = ?", request.id)
+    assert desk.spend(token) == "unknown"
+
+
+def test_after_a_damaged_file_was_mended_nothing_that_was_approved_before_is_good(desk: Desk) -> None:
+    (request, token), (_, other) = desk.approved(1), desk.approved(2)
+    waiting = desk.ask(3)
+    desk.file.always("payments.send", reviewer="bob", seconds=600, subject=None, open_arguments=True)
+    desk.spend(token)
+    desk.file._session.close()
+    path = desk.folder / FILE
+    # The table of what was spent is lost, all else can be read.
+    connection = sqlite3.connect(path)
+    page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_spent_1'").fetchone()[0]
+    table = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'spent'").fetchone()[0]
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.close()
+    content = bytearray(path.read_bytes())
+    for number in (page, table):
+        content[(number - 1) * size : number * size] = b"\xff" * size
+    path.write_bytes(content)
+
+    assert desk.spend(token) in ("store", "unknown") and desk.spend(other) in ("store", "unknown")
+    assert len(list(desk.folder.glob(f"{FILE}.damaged-*.reason.txt"))) == 1
+    assert desk.file.get(waiting.id)[0].status == "pending"
+    assert desk.file.standing() == []
+    with pytest.raises(rt.ApprovalError):
+        desk.file.do(Unspent(read_token(other, desk.file._keys.verifying()).jti, request.id, desk.now))
+    again = desk.ask(2)
+    assert again.status == "pending"
+    _, new = desk.file.approve(again.id, reviewer="bob")
+    assert desk.spend(new) == NOW
+
+
+def test_a_request_can_be_named_by_the_beginning_of_its_id_where_only_one_has_it(desk: Desk) -> None:
+    ids = sorted(desk.ask(amount).id for amount in range(40))
+    assert desk.file.get(ids[0])[0].id == ids[0] == desk.file.get(ids[0][4:])[0].id
+    shared = next(one[: len("apr_") + 1] for one, two in itertools.pairwise(ids) if one[:5] == two[:5])
+    for beginning in (shared, "apr_", "apr_!", "%", "apr__"):
+        with pytest.raises(rt.ApprovalError) as caught:
+            desk.file.do(Get(beginning, desk.now, prefix=True))
+        assert caught.value.reason == "unknown"
