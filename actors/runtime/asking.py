@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,7 @@ def check_timeout(timeout: object) -> float:
 
 def tokens_of(approvals: object) -> tuple[str, ...]:
     """Approval tokens as they are sent: at most 16 texts, else a DefinitionError. Whether they are good for anything is the desk's to say."""
-    tokens = tuple(approvals) if isinstance(approvals, Iterable) and not isinstance(approvals, str | bytes) else None
+    tokens = tuple(approvals) if isinstance(approvals, Sequence) and not isinstance(approvals, str | bytes) else None
     if tokens is None or not all(isinstance(token, str) for token in tokens):
         raise DefinitionError(
             "approvals= takes a list of the tokens that system.approvals.approve(…) gave, approvals=[token], and each is a str"

@@ -162,6 +162,7 @@ class World:
 
     def begin(self) -> None:
         """Once the system runs."""
+        self.system._kernel.gate.desk = None  # a question is refused at once: its steps must not depend on another thread's
         self.system.authority._clock._clock = lambda: EPOCH + self.now * 1000
         self.letters = self.system.dead_letters.subscribe(10_000)
         root = self.system.authority.root

@@ -150,7 +150,21 @@ async def test_t4_a_verdict_is_no_advice_the_tool_is_not_reached(verdict: str) -
     assert effects == []
 
 
-@pytest.mark.parametrize("approval", ["approved", True, {"approved": True}, ["fs.write"], b"token", object(), 1])
+@pytest.mark.parametrize("approval", [True, {"approved": True}, ["fs.write"], b"token", object(), 1])
+async def test_t5_t7_what_is_no_text_is_not_even_sent_as_consent(approval: Any) -> None:
+    effects: list[Any] = []
+    async with rt.ActorSystem() as system:
+        tool = await system.spawn(Tool, effects)
+        for approvals in ([approval], approval, ["a token", approval], (approval,)):
+            for way in (lambda given: tool.ask(Write("a"), approvals=given), lambda given: tool.send(Write("a"), approvals=given)):
+                assert isinstance(await error_of(way(approvals)), rt.DefinitionError)
+            with pytest.raises(rt.DefinitionError):
+                tool.tell(Write("a"), approvals=approvals)
+        assert await system.audit.entries(operation="fs.write") == ()
+    assert effects == []
+
+
+@pytest.mark.parametrize("approval", ["approved", "fs.write", "", "rta1.x.y", "rta1." + "A" * 300 + "." + "A" * 86])
 async def test_t5_t7_nothing_that_comes_with_a_message_is_consent(approval: Any) -> None:
     """Not a peer's word, not an identifier that was used before, not an object of the right look."""
     effects: list[Any] = []
@@ -158,7 +172,7 @@ async def test_t5_t7_nothing_that_comes_with_a_message_is_consent(approval: Any)
         tool, agent = await system.spawn(Tool, effects), await system.spawn(Agent)
         first = await error_of(tool.ask(Write("a")))
         assert isinstance(first, rt.ApprovalRequired)
-        for approvals in ([approval], [first], [approval, approval]):
+        for approvals in ([approval], [first.request.id], [approval, approval]):
             assert isinstance(await error_of(tool.ask(Write("a"), approvals=approvals)), rt.ApprovalRequired)
             inside = Go(lambda _, approvals=approvals: error_of(tool.ask(Write("a"), approvals=approvals)))
             assert isinstance(await agent.ask(inside), rt.ApprovalRequired)
