@@ -10,7 +10,7 @@ import attrs
 import pytest
 from hypothesis import given
 
-from approval_values import ARGUMENT_SETS, ARGUMENTS, NOW, OTHERS, Pay, binding, request
+from approval_values import ARGUMENT_SETS, ARGUMENTS, NOW, OTHERS, Pay, binding, request, unhurried
 from retinue.security.approvals import (
     BINDING_FIELDS,
     ApprovalRequest,
@@ -33,6 +33,7 @@ def test_ids_are_random_and_of_one_form() -> None:
     assert not any(is_id(odd, "apr") for odd in (None, 1, "", "apr_", "apr_" + "a" * 25, "apr_" + "A" * 26, "apr_" + "a" * 26 + "\n"))
 
 
+@unhurried
 @given(ARGUMENT_SETS)
 def test_a_request_shows_the_arguments_that_its_consent_is_bound_to(arguments: dict[str, Any]) -> None:
     made = request(arguments)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approval_values import ARGUMENTS, HOUR, KEY, NOW, OTHER_KEY, OTHERS, binding
+from approval_values import ARGUMENTS, HOUR, KEY, NOW, OTHER_KEY, OTHERS, binding, unhurried
 from retinue.security import signed_frame
 from retinue.security.approval_keys import SigningKey, VerifyingKeys
 from retinue.security.approval_tokens import ApprovalToken, read_token, sign_token
@@ -145,6 +145,7 @@ def test_a_signature_does_not_fit_another_body() -> None:
     assert refused(".".join([*one.split(".")[:2], body, one.split(".")[3]])) == "signature"
 
 
+@unhurried
 @given(st.integers(0, len(TOKEN) - 1), st.characters(codec="ascii"))
 def test_no_character_of_a_token_can_be_changed(place: int, character: str) -> None:
     changed = TOKEN[:place] + character + TOKEN[place + 1 :]
@@ -152,6 +153,7 @@ def test_no_character_of_a_token_can_be_changed(place: int, character: str) -> N
         assert refused(changed) in ("malformed", "signature", "unknown_key")
 
 
+@unhurried
 @given(st.integers(0, 7), st.data())
 def test_no_bit_of_what_is_signed_or_of_the_signature_can_be_flipped(bit: int, data: st.DataObject) -> None:
     parts = TOKEN.split(".")
@@ -162,6 +164,7 @@ def test_no_bit_of_what_is_signed_or_of_the_signature_can_be_flipped(bit: int, d
     assert refused(".".join(parts)) == "signature"
 
 
+@unhurried
 @given(st.integers(0, len(TOKEN) - 1))
 def test_a_token_that_was_cut_is_refused(length: int) -> None:
     assert refused(TOKEN[:length]) in ("malformed", "signature")

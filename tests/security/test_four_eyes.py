@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 import retinue as rt
+from approval_values import unhurried
 from permission_strategies import argument_dicts, asked_lists, four_eyes_by_definition, operations, verdict_by_definition
 from retinue.security import Authority, restrictions_from_data
 from retinue.security.decisions import ALWAYS, ASK, ASKED, ASKED_OF_ANOTHER, NEVER, Asks
@@ -32,6 +33,7 @@ def of(*restrictions: Any) -> Any:
     return AUTHORITY.mint("ada", ["**", *restrictions]).permissions
 
 
+@unhurried
 @given(asked_lists, operations, argument_dicts)
 def test_a_set_wants_four_eyes_where_the_definition_does(asked: list[Any], operation: str, arguments: dict[str, Any]) -> None:
     permission_set = the_set(asked)
@@ -43,6 +45,7 @@ def test_a_set_wants_four_eyes_where_the_definition_does(asked: list[Any], opera
         assert permission_set.wants_four_eyes(operation, arguments) is expected
 
 
+@unhurried
 @given(asked_lists, asked_lists, operations, argument_dicts)
 def test_narrowing_never_loses_four_eyes(one: list[Any], more: list[Any], operation: str, arguments: dict[str, Any]) -> None:
     wide, narrow = the_set(one), the_set([*one, *more])

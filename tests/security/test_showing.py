@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import approval_values
-from approval_values import ARGUMENT_SETS, Access, Colour, Nothing, Pay, Point
+from approval_values import ARGUMENT_SETS, Access, Colour, Nothing, Pay, Point, unhurried
 from retinue.security.canonical import canonical, canonical_of_stored
 from retinue.security.errors import CanonicalError
 from retinue.security.records import Member, Record
@@ -56,6 +56,7 @@ def read_back(lines: list[str]) -> dict[str, Any]:
     return {name: eval(f"({text})", WORDS) for name, text in found.items()}
 
 
+@unhurried
 @given(ARGUMENT_SETS, st.sampled_from([20, 40, 100]))
 def test_what_is_shown_can_be_read_back_as_what_was_hashed(arguments: dict[str, Any], width: int) -> None:
     lines = shown_arguments(arguments, width=width)
@@ -63,12 +64,14 @@ def test_what_is_shown_can_be_read_back_as_what_was_hashed(arguments: dict[str, 
     assert all(line.isprintable() for line in lines)
 
 
+@unhurried
 @given(ARGUMENT_SETS, ARGUMENT_SETS)
 def test_two_different_sets_of_arguments_never_show_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
     if canonical(one) != canonical(other):
         assert shown_arguments(one) != shown_arguments(other)
 
 
+@unhurried
 @given(ARGUMENT_SETS)
 def test_what_was_stored_shows_as_what_was_given(arguments: dict[str, Any]) -> None:
     assert shown_arguments(arguments_from_text(arguments_to_text(arguments))) == shown_arguments(arguments)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retinue as rt
-from approval_values import ARGUMENTS, KEY, NOW, OTHER_KEY, OTHERS, binding
+from approval_values import ARGUMENTS, KEY, NOW, OTHER_KEY, OTHERS, binding, unhurried
 from permission_strategies import WORDS, argument_dicts, conditions, names, operations, patterns
 from retinue.security import Authority
 from retinue.security.approvals import new_id
@@ -46,6 +46,7 @@ def expected(pattern: str, condition: dict[str, str] | None, is_open: bool, oper
     )
 
 
+@unhurried
 @given(patterns(), st.none() | conditions, st.booleans(), operations, argument_dicts)
 def test_a_standing_consent_covers_what_the_definition_says(
     pattern: str, condition: dict[str, str] | None, is_open: bool, operation: str, arguments: dict[str, Any]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from approval_values import ARGUMENT_SETS, Access, Colour, Nothing, Pay, Point
+from approval_values import ARGUMENT_SETS, Access, Colour, Nothing, Pay, Point, unhurried
 from plain_values import PLAIN, same
 from retinue.security.canonical import canonical, canonical_of_stored
 from retinue.security.errors import CanonicalError, DefinitionError
@@ -21,6 +21,7 @@ from retinue.security.records import FlagValue, Member, Record
 from retinue.security.typed_data import arguments_from_text, arguments_to_text
 
 
+@unhurried
 @given(ARGUMENT_SETS)
 def test_what_is_read_has_the_canonical_bytes_of_what_was_written(arguments: dict[str, Any]) -> None:
     again = arguments_from_text(arguments_to_text(arguments))
@@ -28,18 +29,21 @@ def test_what_is_read_has_the_canonical_bytes_of_what_was_written(arguments: dic
     assert list(again) == list(arguments), "the order in which a reviewer sees them"
 
 
+@unhurried
 @given(st.dictionaries(st.sampled_from(["a", "b c"]), PLAIN, max_size=2))
 def test_plain_data_come_back_as_they_were(arguments: dict[str, Any]) -> None:
     assume("fold=1" not in repr(arguments))  # which says nothing of a moment in a fixed zone, and has no canonical bytes
     assert same(arguments_from_text(arguments_to_text(arguments)), arguments)
 
 
+@unhurried
 @given(ARGUMENT_SETS, ARGUMENT_SETS)
 def test_two_texts_are_equal_exactly_for_equal_arguments(one: dict[str, Any], other: dict[str, Any]) -> None:
     equal = canonical(one) == canonical(other) and list(one) == list(other)
     assert (arguments_to_text(one) == arguments_to_text(other)) is equal
 
 
+@unhurried
 @given(ARGUMENT_SETS)
 def test_the_text_is_ascii_and_json(arguments: dict[str, Any]) -> None:
     text = arguments_to_text(arguments)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from approval_values import unhurried
 from retinue.security.visible import columns, escaped, oddities, quoted_parts, visible
 
 TRICKY = st.text(
@@ -23,6 +24,7 @@ def read_back(shown: str) -> str:
     return str(ast.literal_eval('"' + shown.replace('"', '\\"') + '"'))
 
 
+@unhurried
 @given(TEXTS)
 @example("\\u202e")
 @example("\u202e")
@@ -35,6 +37,7 @@ def test_what_is_shown_is_printable_and_can_be_read_back(text: str) -> None:
     assert escaped(text).isascii()
 
 
+@unhurried
 @given(TEXTS)
 def test_what_is_shown_is_in_its_normal_form(text: str) -> None:
     """So two texts that a screen cannot tell apart by the composition of their letters are shown differently."""
@@ -42,6 +45,7 @@ def test_what_is_shown_is_in_its_normal_form(text: str) -> None:
     assert unicodedata.normalize("NFC", shown) == shown
 
 
+@unhurried
 @given(TEXTS, st.integers(1, 30))
 def test_quoted_parts_are_literals_that_stand_for_the_text(text: str, width: int) -> None:
     parts = quoted_parts(text, width)
@@ -51,6 +55,7 @@ def test_quoted_parts_are_literals_that_stand_for_the_text(text: str, width: int
     assert not parts[-1].endswith(' "')
 
 
+@unhurried
 @given(st.binary(max_size=20), st.integers(1, 30))
 def test_quoted_bytes_are_literals_too(data: bytes, width: int) -> None:
     parts = quoted_parts(data, width)
@@ -58,6 +63,7 @@ def test_quoted_bytes_are_literals_too(data: bytes, width: int) -> None:
     assert all(part.isascii() and part.isprintable() for part in parts)
 
 
+@unhurried
 @given(st.text(alphabet="abc é你", max_size=60), st.integers(16, 40))
 def test_a_long_text_is_broken_by_columns_and_never_cut(text: str, width: int) -> None:
     assert all(columns(part) <= width for part in quoted_parts(text, width))
