@@ -40,7 +40,7 @@ def _digest(handler: HandlerInfo, kind: type) -> str:
     return handler_digest(
         kind,
         function,
-        wire_name=message_info(kind).name,  # type: ignore[arg-type]  # a message's class, as any that came this far
+        wire_name=message_info(kind).name,
         options={
             "message": kind.__qualname__,
             "handles": handler.message.__qualname__,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 import attrs
 
 from retinue._twin import Call, Keys, Options, Revoked, Twin, TwinRef, unwrap
+from retinue._twin_approvals import AioApprovals
 from retinue._twin_loops import Loops
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
 from retinue.actors.runtime.asking import check_timeout
@@ -193,6 +194,11 @@ class ActorSystem:
     def audit(self) -> SystemAudit:
         """What was refused, asked, allowed, minted and revoked: `await system.audit.entries()`."""
         return SystemAudit(self._twin, self._loops)
+
+    @property
+    def approvals(self) -> AioApprovals:
+        """What waits for a person's consent, and what was decided: `await system.approvals.pending()`, `.approve(id, reviewer=…)`."""
+        return AioApprovals(self._twin, partial(_run, self._loops, self._twin))
 
     @property
     def budgets(self) -> SystemBudgets:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, 
 import attrs
 
 from retinue._twin import Call, Keys, Options, Revoked, Twin, TwinRef, unwrap
+from retinue._twin_approvals import SyncApprovals
 from retinue._twin_books import SystemAudit, SystemBudgets
 from retinue._twin_futures import Future
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
@@ -179,6 +180,11 @@ class ActorSystem:
     def audit(self) -> SystemAudit:
         """What was refused, asked, allowed, minted and revoked: `system.audit.entries()`."""
         return SystemAudit(self._twin, partial(_call, self._twin))
+
+    @property
+    def approvals(self) -> SyncApprovals:
+        """What waits for a person's consent, and what was decided: `system.approvals.pending()`, `.approve(id, reviewer=…)`."""
+        return SyncApprovals(self._twin, partial(_run, self._twin))
 
     @property
     def budgets(self) -> SystemBudgets:

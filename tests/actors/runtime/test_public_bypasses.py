@@ -150,7 +150,7 @@ async def test_t4_a_verdict_is_no_advice_the_tool_is_not_reached(verdict: str) -
     assert effects == []
 
 
-@pytest.mark.parametrize("approval", [True, {"approved": True}, ["fs.write"], b"token", object(), 1])
+@pytest.mark.parametrize("approval", [True, {"approved": True}, b"token", object(), 1])
 async def test_t5_t7_what_is_no_text_is_not_even_sent_as_consent(approval: Any) -> None:
     effects: list[Any] = []
     async with rt.ActorSystem() as system:
