@@ -8,6 +8,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -321,6 +322,31 @@ def test_a_recovery_that_is_cut_off_is_taken_up_again(tmp_path: Path, monkeypatc
     assert len(database.recoveries()) == 1
     assert not list(tmp_path.glob(".*mended*"))
     database.close()
+
+
+def test_many_who_find_the_same_damage_mend_it_once(tmp_path: Path) -> None:
+    path = tmp_path / "tables.db"
+    filled(path)
+    overwrite(path, pages_of(path, "notes")[4], noise(9))
+    together = threading.Barrier(4)
+    counts: list[object] = []
+
+    def opens() -> None:
+        together.wait()
+        try:
+            database = open_database(path, TABLES, busy_timeout=30)
+            counts.append(database["spent"].count)
+            database.close()
+        except BaseException as error:
+            counts.append(error)
+
+    threads = [threading.Thread(target=opens) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == [2_000] * 4
+    assert len(aside(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "dangling link", "pipe"])
