@@ -232,7 +232,7 @@ class Desk(Actor):
     async def changes(self, message: Changes) -> tuple[int, tuple[ApprovalEvent, ...]]:
         """Answer when there are events; see `Changes`."""
         last, rows = await self._store.ask(Search(message.after))
-        if message.after < 0 or rows:
+        if message.after < 0 or rows or last < message.after:  # the last: of a file that is not there any more
             return last, _events(rows)
         if len(self._waiting) < MAX_WAITING:
             self._waiting.append((message.after, time.monotonic() + PATIENCE, self.ctx.defer()))
@@ -267,7 +267,9 @@ class Desk(Actor):
             last, rows = await self._store.ask(Search(self._seen))
             if self._note(rows):
                 await self._store.ask(Mark("audited", last))
-            self._seen = max(self._seen, last)
+            if last < self._seen:  # another file has taken the place
+                self._let_go()
+            self._seen = last
             self._answer(last, rows)
             if not rows:
                 return
