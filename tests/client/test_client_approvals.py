@@ -146,7 +146,13 @@ def test_answers_about_approvals_that_are_none_are_malformed(face: Face) -> None
                 await call()
             assert caught.value.reason == "malformed"
 
-    for body in (b"{}", b"[]", b'{"request":{},"requests":[{}]}', b'{"request":null,"requests":{}}', b'{"request":{},"token":5,"requests":5}'):
+    for body in (
+        b"{}",
+        b"[]",
+        b'{"request":{},"requests":[{}]}',
+        b'{"request":null,"requests":{}}',
+        b'{"request":{},"token":5,"requests":5}',
+    ):
         with Impostor(answer(body)) as server:
             face.talk(server.url, calls, token="t")
 

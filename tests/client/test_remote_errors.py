@@ -69,7 +69,7 @@ def test_every_attribute_that_an_error_is_made_with_is_one_that_crosses(cls: typ
 
 @pytest.mark.parametrize("cls", sorted(STAYING, key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__)
 def test_an_error_about_the_other_process_comes_back_by_its_name_and_without_its_text(cls: type[errors.RetinueError]) -> None:
-    status, back = over_the_wire(cls("/home/ada/.retinue/tokens.key is readable by others"))
+    status, back = over_the_wire(cls("data/tokens.key is readable by others"))
     assert status == 500
     assert isinstance(back, errors.RemoteError)
     assert back.type == cls.__name__
