@@ -16,6 +16,9 @@ import attrs
 
 from retinue.mailbox.annotations import bare, field_types, substitute
 from retinue.mailbox.messages import Message, Request, Stream, names_of
+from retinue.mailbox.wire_codec import OBJECT, Codec, Refused
+from retinue.mailbox.wire_scalars import literal_codec
+from retinue.mailbox.wire_types import StrictConverter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,9 +44,7 @@ _SCALARS: Final[dict[Any, Schema]] = {
 _SETS: Final = frozenset({set, frozenset, abc.Set, abc.MutableSet})
 _LISTS: Final = frozenset({list, abc.Sequence, abc.MutableSequence})
 _MAPS: Final = frozenset({dict, abc.Mapping, abc.MutableMapping})
-_JSON_TYPES: Final[dict[type, str]] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
-"""Types that need no name in a union; all others are `{"type": tag, "body": …}` where the JSON alone does not tell."""
 
 
 class Schemas:
@@ -53,9 +54,10 @@ class Schemas:
         components: The schemas of classes, to which others refer as `#/components/schemas/NAME`.
     """
 
-    __slots__ = ("_names", "components")
+    __slots__ = ("_converter", "_names", "components")
 
     def __init__(self) -> None:
+        self._converter = StrictConverter(Codec("Message", OBJECT, lambda value: isinstance(value, Message)))
         self.components: dict[str, Schema] = {}
         self._names: dict[Any, str] = {}
 
@@ -104,29 +106,28 @@ class Schemas:
         return {"type": "array", "items": {"type": "array", "prefixItems": [keys, items], "minItems": 2, "maxItems": 2}}
 
     def _union(self, kind: Any) -> Schema:
+        """As `wire_unions` decides: bare where the JSON alone tells which member it is, else with the name of the member."""
         members = list(_members(kind))
         if Any in members or object in members:
             return {}
-        plain = [self.of(member) for member in members if _is_plain(member)]
-        marked = [(member, self.of(member)) for member in members if not _is_plain(member)]
-        taken = {_json_type(schema) for schema in plain}
-        if len(marked) > 1 or any(self._resolved_type(schema) in taken for _, schema in marked):
-            plain += [
-                {
-                    "type": "object",
-                    "properties": {"type": {"const": _tag(member)}, "body": schema},
-                    "required": ["type", "body"],
-                    "additionalProperties": False,
-                }
-                for member, schema in marked
-            ]
+        literals = tuple(value for member in members if get_origin(member) is Literal for value in get_args(member))
+        try:
+            codecs = [(member, self._converter.codec(member)) for member in members if get_origin(member) is not Literal]
+            literal = literal_codec(literals) if literals else None
+        except Refused:  # the wire refuses such a type
+            return {}
+        plain = [(member, codec) for member, codec in codecs if codec.plain]
+        marked: list[tuple[Any, Codec]] = [(member, codec) for member, codec in codecs if not codec.plain]
+        covered = frozenset[str]().union(*(codec.kinds for _, codec in plain))
+        exact = frozenset[str]().union(*(codec.kinds for _, codec in plain if codec.tag != "float"))
+        if literal is not None and not (literal.plain and literal.kinds <= exact):
+            marked.append((Literal[literals], literal))
+        schemas = [self.of(member) for member, _ in plain]
+        if len(marked) > 1 or any(codec.kinds & covered for _, codec in marked):
+            schemas += [_tagged(codec.tag, self.of(member)) for member, codec in marked]
         else:
-            plain += [schema for _, schema in marked]
-        return plain[0] if len(plain) == 1 else {"anyOf": plain}
-
-    def _resolved_type(self, schema: Schema) -> str | None:
-        reference = schema.get("$ref")
-        return _json_type(self.components[reference.rpartition("/")[2]] if reference else schema)
+            schemas += [self.of(member) for member, _ in marked]
+        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
     def _class(self, kind: Any, origin: type) -> Schema:
         if issubclass(origin, pathlib.PurePath):
@@ -209,22 +210,9 @@ def _members(kind: Any) -> Iterable[Any]:
             yield inner
 
 
-def _is_plain(member: Any) -> bool:
-    if get_origin(member) is Literal:
-        return all(type(value) in _PLAIN for value in get_args(member))
-    return member in _PLAIN
-
-
-def _json_type(schema: Schema) -> str | None:
-    found = schema.get("type")
-    if found is None and schema.get("enum"):
-        found = _JSON_TYPES.get(type(schema["enum"][0]))
-    return "number" if found == "integer" else found
-
-
-def _tag(member: Any) -> str:
-    origin = get_origin(member) or member
-    return "Literal" if origin is Literal else str(getattr(origin, "__qualname__", origin))
+def _tagged(tag: str, schema: Schema) -> Schema:
+    named = {"type": {"const": tag}, "body": schema}
+    return {"type": "object", "properties": named, "required": ["type", "body"], "additionalProperties": False}
 
 
 def _spelled(value: Any) -> Any:
