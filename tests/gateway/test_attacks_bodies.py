@@ -239,6 +239,7 @@ async def test_chunks_beyond_the_bound_are_refused_and_the_rest_is_no_request(tm
         reply = await client.reply()
         assert reply is None or (reply.status == 413 and reply.error), reply
         await client.send(inner)
+        await client.half_close()
         await client.closed()
         assert target.seen == []
 

@@ -70,6 +70,7 @@ async def test_a_connection_that_says_nothing_is_closed(tmp_path):
                 assert await client.closed() == b""
 
 
+@pytest.mark.slow
 async def test_a_body_that_comes_in_drops_is_told_so_and_cut(tmp_path):
     async with attacked(tmp_path, **SHORT) as target:
         long = ask_body("a" * 1_000)
@@ -94,7 +95,6 @@ async def test_a_body_that_never_begins_is_told_so_and_cut(tmp_path):
         await client.send(target.head(*HEAD, "Content-Length: 100") + b"\r\n")
         reply = await client.reply()
         assert reply is not None and reply.status == 408 and reply.error["reason"] == "timeout"
-        await client.closed()
         assert target.seen == []
 
 
@@ -135,6 +135,22 @@ async def test_connections_beyond_the_bound_are_told_so_and_there_is_room_again(
         assert reply is None or (reply.status == 503 and reply.error["reason"] == "rate"), reply
         await trio.sleep(SHORT["header_timeout"] + SLACK / 2)
         await target.still_serves()
+
+
+async def test_who_has_left_takes_nobodys_place(tmp_path):
+    async with attacked(tmp_path, max_connections=4) as target:
+        for number in range(40):
+            async with target.client() as client:
+                if number % 2:
+                    await client.send(target.post("/v1/ask", BODY))
+                    reply = await client.reply()
+                    assert reply is not None and reply.status == 200, (number, reply)
+                elif number % 3 == 0:
+                    await client.send(target.head(*HEAD))
+            with trio.fail_after(2):
+                while target.gateway._server.connections:
+                    await trio.sleep(0.005)
+        assert len(target.seen) == 20
 
 
 # -- gone in the middle --------------------------------------------------------------------------------------------------------------------------------
@@ -246,6 +262,20 @@ async def test_what_stands_behind_a_malformed_request_is_not_read(tmp_path):
                 assert last is None or (400 <= last.status < 500 and last.error), (name, last)
                 assert await client.closed() == b"", name
                 assert len(target.seen) == before + 1, name
+
+
+async def test_a_request_that_says_it_is_the_last_is_the_last(tmp_path):
+    async with attacked(tmp_path) as target:
+        last = target.post("/v1/ask", BODY, "Connection: close")
+        old = last.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        for request in (last, old):
+            before = len(target.seen)
+            async with target.client() as client:
+                await client.send(request + target.post("/v1/ask", BODY) * 3)
+                reply = await client.reply()
+                assert reply is not None and reply.json() == {"reply": before + 1}
+                assert await client.closed() == b""
+            assert len(target.seen) == before + 1
 
 
 async def test_a_request_inside_a_body_is_a_body(tmp_path):
