@@ -248,6 +248,7 @@ def test_what_a_system_answers_does_not_move_the_cursor_of_a_terminal(monkeypatc
     assert shown([odd]).isascii()
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_gets_its_answer_and_ctrl_c_ends_it(shop: RunningShop) -> None:
     command = [sys.executable, "-m", "retinue"]
     environment = {**os.environ, "RETINUE_TOKEN": shop.token()}

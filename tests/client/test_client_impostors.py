@@ -20,13 +20,13 @@ TOKEN = "token-0123456789-0123456789"
 
 @pytest.fixture(autouse=True)
 def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MARGIN", 0.2)
-    monkeypatch.setattr(exchange, "MARGIN", 0.2)
-    monkeypatch.setattr(session, "IDLE", 0.4)
+    monkeypatch.setattr(session, "MARGIN", 0.1)
+    monkeypatch.setattr(exchange, "MARGIN", 0.1)
+    monkeypatch.setattr(session, "IDLE", 0.25)
 
 
 async def ask(client: Any) -> Any:
-    return await client.ref(SHOP).ask(Price("tea"), timeout=0.2)
+    return await client.ref(SHOP).ask(Price("tea"), timeout=0.1)
 
 
 async def tell(client: Any) -> Any:
@@ -120,12 +120,12 @@ def test_a_reply_of_another_type_than_promised_is_refused(face: Face) -> None:
 def test_a_server_that_says_nothing_is_left_in_time(face: Face) -> None:
     for script in ([HANG], [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n", b'{"rep', HANG]):
         began = time.monotonic()
-        error, _ = met(face, ask, *script, connect_timeout=0.1)
+        error, _ = met(face, ask, *script, connect_timeout=0.05)
         assert time.monotonic() - began < 3
         assert isinstance(error, rt.AskTimeout)
         assert error.begun is None
         assert error.path == SHOP
-    error, _ = met(face, tell, HANG, connect_timeout=0.1, timeout=0.1)
+    error, _ = met(face, tell, HANG, connect_timeout=0.05, timeout=0.05)
     assert isinstance(error, rt.GatewayError)
     assert error.reason == "timeout"
 
@@ -133,7 +133,7 @@ def test_a_server_that_says_nothing_is_left_in_time(face: Face) -> None:
 def test_a_server_that_drips_is_left_in_time(face: Face) -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n"
     began = time.monotonic()
-    error, _ = met(face, ask, head, *[b" ", 0.1] * 100, connect_timeout=0.3)
+    error, _ = met(face, ask, head, *[b" ", 0.05] * 100, connect_timeout=0.1)
     assert time.monotonic() - began < 5
     assert isinstance(error, rt.AskTimeout)
 
@@ -193,10 +193,10 @@ def test_a_silent_stream_counts_as_lost_and_heartbeats_keep_one_alive(face: Face
     error, _ = met(face, stream, events(ITEM, whole=False), HANG)
     assert isinstance(error, rt.GatewayError)
     assert error.reason == "timeout"
-    assert 0.3 < time.monotonic() - began < 3
-    beat = [b"9\r\n: beat\r\n\n\r\n", 0.15]
+    assert 0.2 < time.monotonic() - began < 3
+    beat = [b"9\r\n: beat\r\n\n\r\n", 0.1]
     end = b"event: end\ndata: {}\n\n"
-    with Impostor(events(ITEM, whole=False), 0.15, *beat * 5, b"%x\r\n%s\r\n0\r\n\r\n" % (len(end), end)) as server:
+    with Impostor(events(ITEM, whole=False), 0.1, *beat * 3, b"%x\r\n%s\r\n0\r\n\r\n" % (len(end), end)) as server:
         assert face.talk(server.url, stream, token=TOKEN) == ["a"]
 
 
@@ -263,7 +263,7 @@ def test_what_is_sent_is_the_token_in_its_header_and_nothing_of_the_environment(
     assert {line.split(b":")[0].lower() for line in lines[1:]} == {
         b"host", b"accept", b"accept-encoding", b"connection", b"user-agent", b"content-type", b"content-length", b"authorization",
     }  # fmt: skip
-    assert body == b'{"to":"/user/shop","timeout":0.2,"message":{"type":"client-shop/Price@1","body":{"item":"tea"}}}'
+    assert body == b'{"to":"/user/shop","timeout":0.1,"message":{"type":"client-shop/Price@1","body":{"item":"tea"}}}'
 
 
 def test_nothing_is_sent_where_the_url_is_wrong(face: Face) -> None:

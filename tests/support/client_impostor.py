@@ -17,7 +17,7 @@ HANG = object()
 
 def answer(body: bytes, *, status: int = 200, kind: str = "application/json", length: int | None = None, more: str = "") -> bytes:
     """An HTTP answer."""
-    head = f"HTTP/1.1 {status} Whatever\r\ncontent-type: {kind}\r\ncontent-length: {len(body) if length is None else length}\r\n{more}\r\n"
+    head = f"HTTP/1.1 {status} Whatever\r\ncontent-type: {kind}\r\ncontent-length: {len(body) if length is None else length}\r\nconnection: close\r\n{more}\r\n"
     return head.encode("ascii") + body
 
 
