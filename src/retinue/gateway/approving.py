@@ -173,7 +173,9 @@ class Approving:
 def _is_of(request: ApprovalRequest, context: SecurityContext) -> bool:
     """Whether it is the context's own: of its subject, and about what it may do. A token that was narrowed to something else is not told of the rest."""
     binding = request.binding
-    return (binding.subject, binding.tenant) == (context.subject, context.tenant) and context.permissions.may_permit(binding.operation)
+    if (binding.subject, binding.tenant) != (context.subject, context.tenant):
+        return False
+    return binding.operation is None or context.permissions.may_permit(binding.operation)
 
 
 def _for_others(request: ApprovalRequest) -> dict[str, Any]:

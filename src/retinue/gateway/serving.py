@@ -206,12 +206,11 @@ class Connection(TCPServer):
             client, here = parse_socket_addr(socket.family, socket.getpeername()), parse_socket_addr(socket.family, socket.getsockname())
             async with TaskGroup() as group:
                 self._task_group = group
-                http = Http(
-                    self.app, self.config, self.context, group, ConnectionState(self.state), False, client, here, self.protocol_send
+                state = ConnectionState(self.state)
+                self._http = Http(
+                    self._server.refusals, self.app, self.config, self.context, group, state, False, client, here, self.protocol_send
                 )
-                http.refusals = self._server.refusals
-                self._http = http
-                self.protocol = cast("Any", http)
+                self.protocol = cast("Any", self._http)
                 async with trio.open_nursery() as watching:
                     watching.start_soon(self._watch_idle)
                     await self._read_data()
@@ -252,7 +251,9 @@ class Connection(TCPServer):
     async def protocol_send(self, event: Event) -> None:
         """What hypercorn wants sent. A client that takes nothing for too long is cut off; nobody waits for it longer than that."""
         if isinstance(event, Closed) and self._http.answering:
-            self._deaf = True  # of what comes behind the last request nothing is read; the answer that is on its way is not cut off for it
+            self._deaf = (
+                True  # the body is no HTTP; the answer that is on its way all the same is not cut off for it, and nothing more is read
+            )
             return
         if isinstance(event, Updated):
             self._waiting, self._begun = event.idle, False
@@ -296,6 +297,19 @@ class Connection(TCPServer):
             self._idle = trio.CancelScope()  # a request was there at the very moment
 
 
+class Parser(h11.Connection):
+    """For which a client's last request is the last. What comes behind one with `Connection: close`, or behind an answer with that, h11 takes for an error in the
+    request, which is being answered. Here it is dropped.
+    """
+
+    def receive_data(self, data: bytes) -> None:
+        if self.their_state is not h11.MUST_CLOSE:
+            super().receive_data(data)
+
+    def next_event(self) -> Any:
+        return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
+
+
 class Http(H11Protocol):
     """HTTP/1.1 and nothing else; what is no HTTP is answered as everything is, in JSON.
 
@@ -303,9 +317,13 @@ class Http(H11Protocol):
         answering: Whether an answer has begun and not ended, and what the client sends meanwhile is no request any more.
     """
 
-    refusals: Refusals
     _begun = False
     _head = b""
+
+    def __init__(self, refusals: Refusals, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.refusals = refusals
+        self.connection = Parser(h11.SERVER, max_incomplete_event_size=self.config.h11_max_incomplete_size)
 
     @property
     def answering(self) -> bool:
