@@ -127,8 +127,10 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(face: Face, shared_sh
         for path in ("", "user/shop", "/user/a b", "/user/\ud800", 5):
             with pytest.raises(rt.DefinitionError, match="path"):
                 client.ref(path)
-        with pytest.raises(rt.RetinueError):  # the system does not know the class
-            await ref.ask(Local())
+        for send in (lambda: ref.ask(Local()), lambda: ref.tell(Local())):
+            with pytest.raises(rt.WireError, match="Local has no wire name") as caught:
+                await send()
+            assert caught.value.problem == "unknown_type"
 
     talk(face, shared_shop, test)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from decimal import Decimal
 
 import hypothesis.strategies as st
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 
 from retinue import errors, remote
 from retinue.remote import CROSSING, LONGEST_TEXT, STAYING, error_from_data, error_to_data
+from retinue.security.approvals import ApprovalRequest, Binding, arguments_digest
 
 SAMPLES = {
     errors.Denied: {"operation": "shop.read", "path": "/user/shop", "subject": "ada", "reason": "arguments"},
@@ -197,3 +199,19 @@ def test_attributes_of_other_types_than_documented_never_break_the_answer() -> N
     assert type(error_from_data(status, data)) is errors.Denied
     _, late = error_to_data(errors.RateLimited("m", retry_after=math.inf))
     assert json.dumps(late, allow_nan=False)
+
+
+def test_what_a_person_is_asked_comes_along() -> None:
+    arguments = {"to": "ACME", "amount": 40, "exact": Decimal("1.50"), "raw": b"\x00", "flag": True}
+    binding = Binding("shop.pay", arguments_digest(arguments), "ada", None, "s1", "/user/shop", "0" * 64, "1")
+    requests = [
+        ApprovalRequest.new(binding, arguments, message_type="shop/Pay@1", reasons=["over 10"], context_id="c1", now_ms=5, four_eyes=flag)
+        for flag in (False, True)
+    ]
+    status, back = over_the_wire(errors.ApprovalRequired("ask a person", operation="shop.pay", path="/user/shop", requests=requests))
+    assert status == 428
+    assert isinstance(back, errors.ApprovalRequired)
+    assert back.requests == tuple(requests)
+    assert back.requests[0].arguments == arguments
+    with pytest.raises(ValueError, match="2 requests"):
+        _ = back.request

@@ -69,7 +69,10 @@ def value_of(exchange: Exchange[T], status: int, headers: Mapping[str, str], bod
     data = read_json(exchange.what, status, body, exchange.largest)
     if status in exchange.expected and not (isinstance(data, dict) and "error" in data):
         return exchange.read(status, data)
-    raise error_of(exchange.what, status, data)
+    error = error_of(exchange.what, status, data)
+    if exchange.hint and isinstance(error, WireError) and error.problem == "unknown_type":
+        raise WireError(f"{error}. {exchange.hint}", problem=error.problem)
+    raise error
 
 
 def check_events(opening: Opening[Any], status: int, headers: Mapping[str, str]) -> bool:

@@ -41,6 +41,7 @@ class Exchange(Generic[T]):
         seconds: How long the answer may take once the request is sent; `math.inf`: no limit.
         largest: The most bytes of the answer.
         path: The actor that is asked, where one is: then no answer in time is an `AskTimeout`.
+        hint: What to say where the system does not know the message.
     """
 
     method: str
@@ -52,6 +53,7 @@ class Exchange(Generic[T]):
     seconds: float
     largest: int
     path: str | None = None
+    hint: str = ""
 
     def overdue(self) -> RetinueError:
         """The error where no answer came in time."""

@@ -9,6 +9,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, final
 from urllib.parse import quote
 
+import attrs
+
 from retinue.actors.runtime.receipts import Receipt
 from retinue.client.address import check_address
 from retinue.client.answers import malformed, read_json
@@ -123,7 +125,8 @@ class Session:
         kind = Any if info.kind == "message" else info.reply
         what = f"the ask of {path}"
         seconds = self._limit(message, timeout)
-        return self.ask_encoded(path, encoded, seconds, approvals, lambda value: self._decoded(what, value, kind), detached=detached)
+        made = self.ask_encoded(path, encoded, seconds, approvals, lambda value: self._decoded(what, value, kind), detached=detached)
+        return attrs.evolve(made, hint=_hint(message))
 
     def ask_encoded(
         self,
@@ -153,7 +156,7 @@ class Session:
 
     def tell(self, path: str, message: Any, approvals: Sequence[object], wait: float | None = None) -> Exchange[Receipt]:
         """A tell, or a send that waits for room for `wait` seconds."""
-        return self.tell_encoded(path, self._encoded(message), approvals, wait)
+        return attrs.evolve(self.tell_encoded(path, self._encoded(message), approvals, wait), hint=_hint(message))
 
     def tell_encoded(self, path: str, encoded: bytes, approvals: Sequence[object], wait: float | None = None) -> Exchange[Receipt]:
         """The same with a message that is JSON already."""
@@ -188,7 +191,8 @@ class Session:
             raise DefinitionError(f"window={window!r}: give a whole number of items, from 1 to {MAX_WINDOW:,}")
         what = f"the stream of {path}"
         decode: Callable[[Any], Any] = lambda value: self._decoded(what, value, info.reply)  # noqa: E731
-        return self.stream_encoded(path, encoded, self._limit(message, timeout), window, approvals, decode)
+        made = self.stream_encoded(path, encoded, self._limit(message, timeout), window, approvals, decode)
+        return attrs.evolve(made, hint=_hint(message))
 
     def stream_encoded(
         self, path: str, encoded: bytes, seconds: float, window: int, approvals: Sequence[object], decode: Callable[[Any], Any]
@@ -330,6 +334,17 @@ class Session:
             return seconds_of(timeout)
         own = message_info(type(message)).timeout
         return self.timeout if own is None else own
+
+
+def _hint(message: Any) -> str:
+    """Why the other process may not know a message that it has."""
+    info = message_info(type(message))
+    if info.name is not None:
+        return ""
+    return (
+        f"{info.label} has no wire name, so both sides have to import it from a module of one name ({info.cls.__module__} here): "
+        f'give it one, @rt.message(name="shop/{info.label.rpartition(".")[2]}@1"), where they do not'
+    )
 
 
 def _raise_unexpected(what: str, status: int) -> None:
