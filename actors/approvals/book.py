@@ -27,11 +27,12 @@ from retinue.actors.approvals.tables import Row, request_of
 from retinue.actors.approvals.works_asking import AddFeedback, Find, Get
 from retinue.actors.approvals.works_spending import Count, Indeterminate, ListStanding
 from retinue.actors.runtime.errors import AskTimeout
+from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import Request
 from retinue.security.approvals import STATUSES, ApprovalRequest, new_id
 from retinue.security.errors import ApprovalError, AuthorityError, DefinitionError
-from retinue.security.standing import StandingConsent, read_standing
+from retinue.security.standing import StandingConsent
 
 if TYPE_CHECKING:
     from retinue.actors.approvals.review import Reviewer
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["ApprovalWatch", "SystemApprovals"]
 
 R = TypeVar("R")
+
+RETRY: Final = 0.25
+"""Seconds from one try to the next, while the file cannot be used."""
 
 MAX_MANY: Final = 1_000
 
@@ -250,21 +254,34 @@ class SystemApprovals:
         """
         with trio.move_on_after(_timeout(timeout)):
             after, _ = await self._changes(-1)
+            request = await self.get(request_id)
             while True:
-                request = await self.get(request_id)
-                if request.status != "pending":
-                    return request
-                left = request.expires_ms - self._office.now_ms
-                with trio.move_on_after(max(left, 0) / 1_000 + 0.01):
-                    news: tuple[ApprovalEvent, ...] = ()
-                    while not any(event.request_id == request_id for event in news):
-                        after, news = await self._changes(after)
+                try:
+                    if request.status != "pending":
+                        return request
+                    after = await self._wait_for_news(request, after)
+                    request = await self.get(request_id)
+                except StoreUnavailable:  # it has been there: a file that cannot be used for a while ends no wait of days
+                    await trio.sleep(RETRY)
         raise AskTimeout(
             f"the request {request_id[:80]} was not decided within {timeout} s; it waits still.", path="/system/approvals", begun=True
         )
 
+    async def _wait_for_news(self, request: ApprovalRequest, after: int) -> int:
+        """Waits until something happened about the request after the event, or its own time has passed. Returns the number of the last event."""
+        left = request.expires_ms - self._office.now_ms
+        with trio.move_on_after(max(left, 0) / 1_000 + 0.01):
+            while True:
+                last, news = await self._changes(after)
+                if last < after or any(event.request_id == request.id for event in news):
+                    return last
+                after = last
+        return after
+
     def watch(self, *, after: int | None = None) -> ApprovalWatch:
         """What happens from the first look on, in whatever process, as it happens: `async for event in system.approvals.watch()`.
+
+        Where the file cannot be used, StoreUnavailable is raised; going on after that is fine.
 
         Args:
             after: The number of the event to begin after; 0 for all that there are. Default: the last one that there is.
@@ -325,14 +342,8 @@ class SystemApprovals:
 
     async def standing(self) -> tuple[StandingConsent, ...]:
         """The standing consents in force, oldest first; what is in the file and has no good signature is none."""
-        rows: tuple[Row, ...] = await self._work(ListStanding, self._office.now_ms)
-        found = []
-        for row in rows:
-            try:
-                found.append(read_standing(row["signed"], self._office.keys.verifying()))
-            except ApprovalError:
-                continue
-        return tuple(found)
+        rows = await self._work(ListStanding, self._office.now_ms)
+        return tuple(self._office.standing.read_all(rows, self._office.keys))
 
     async def withdraw(self, standing_id: str, *, reviewer: str = "the system's holder") -> None:
         """Withdraw a standing consent: from now on it covers nothing. Raises ApprovalError ("unknown", "decided")."""

@@ -65,7 +65,7 @@ class Office:
         self._opening = trio.Lock()
         self._store: Ref[Store] | None = None
         self._desk: Ref[Desk] | None = None
-        self._standing = StandingReader()
+        self.standing = StandingReader()
         self._reviewing: dict[str, trio.Event] = {}
 
     # -- the actors --------------------------------------------------------------------------------------------------------------------------------
@@ -173,14 +173,8 @@ class Office:
         store = await self.store()
         now = self.now_ms
         rows = await store.ask(ListStanding(now))
-        if not rows:
-            return None
-        keys = self.keys.verifying()
-        for row in rows:
-            consent = self._standing.read(row, keys)
-            if consent is not None and consent.covers(
-                question.binding, question.arguments, self.kernel.authority.sources, now, four_eyes=question.four_eyes
-            ):
+        for consent in self.standing.read_all(rows, self.keys):
+            if consent.covers(question.binding, question.arguments, self.kernel.authority.sources, now, four_eyes=question.four_eyes):
                 return Consent(new_id("apt"), consent.approver, "standing", None, consent.id, consent.expires_ms)
         return None
 

@@ -18,7 +18,7 @@ from retinue.actors.approvals.deciding import (
 )
 from retinue.actors.approvals.editing import edited_request
 from retinue.actors.approvals.keys import DeskKeys
-from retinue.actors.approvals.standing_rows import standing_row
+from retinue.actors.approvals.standing_rows import StandingReader, standing_row
 from retinue.actors.approvals.tables import FILE, SCHEMA, Row, request_of, row_of
 from retinue.actors.approvals.works_asking import AddFeedback, Edit, Find, Get, ListFeedback, Search
 from retinue.actors.approvals.works_spending import Indeterminate, KeepStanding, ListStanding, Resolve, WithdrawStanding
@@ -26,7 +26,7 @@ from retinue.actors.store.session import Session
 from retinue.security.approvals import ApprovalRequest
 from retinue.security.clock import Clock
 from retinue.security.errors import ApprovalError
-from retinue.security.standing import StandingConsent, read_standing, sign_standing
+from retinue.security.standing import StandingConsent, sign_standing
 
 if TYPE_CHECKING:
     from retinue.actors.store.work import Work
@@ -147,13 +147,7 @@ class ApprovalsFile:
 
     def standing(self) -> list[StandingConsent]:
         """The standing consents in force, oldest first."""
-        found = []
-        for row in self.do(ListStanding(self.now_ms)):
-            try:
-                found.append(read_standing(row["signed"], self._keys.verifying()))
-            except ApprovalError:
-                continue
-        return found
+        return StandingReader().read_all(self.do(ListStanding(self.now_ms)), self._keys)
 
     def withdraw(self, standing_id: str, *, reviewer: str) -> None:
         """Withdraws a standing consent."""

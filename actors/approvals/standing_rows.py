@@ -9,6 +9,9 @@ from retinue.security.standing import StandingConsent, read_standing
 from retinue.security.visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from retinue.actors.approvals.keys import DeskKeys
     from retinue.actors.approvals.tables import Row
     from retinue.security.approval_keys import VerifyingKeys
 
@@ -42,6 +45,10 @@ class StandingReader:
     def __init__(self) -> None:
         self._keys: VerifyingKeys | None = None
         self._known: dict[str, StandingConsent | None] = {}
+
+    def read_all(self, rows: Iterable[Row], keys: DeskKeys) -> list[StandingConsent]:
+        """The consents of rows, without those that are none. Raises ApprovalError where there are rows, and no keys to check them with."""
+        return [consent for row in rows if (consent := self.read(row, keys.verifying())) is not None]
 
     def read(self, row: Row, keys: VerifyingKeys) -> StandingConsent | None:
         """The consent; None where the signature does not fit, or the row's id is another than the signed one: somebody wrote into the file."""

@@ -1,0 +1,374 @@
+"""`retinue approvals`: what waits is shown exactly, decided from another process, and followed as it happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import retinue as rt
+from approval_bank import Bank, Pay, alice_of, outcome, request_for, system_on
+from retinue.actors.approvals.offline import ApprovalsFile
+from retinue.actors.approvals.tables import row_of
+from retinue.actors.approvals.works_asking import Ask
+from retinue.actors.approvals.works_spending import Spend
+from retinue.cli import main
+from retinue.cli.approvals_words import changed, constraints_of, seconds_of
+from retinue.security.approval_tokens import read_token
+from retinue.security.approvals import ApprovalRequest, Binding, arguments_digest
+from retinue.security.constraints import at_least, at_most, between, one_of, within
+
+
+def asked(folder: Path, subject: str = "alice", four_eyes: bool = False, **arguments: Any) -> str:
+    """Makes a request, as the desk of a system does; its id."""
+    given = arguments or {"to": "ACME", "amount": 40}
+    with ApprovalsFile(folder) as file:
+        now = file.now_ms
+        binding = Binding("payments.send", arguments_digest(given), subject, "north", None, "/user/bank", "0" * 64, "1")
+        new = ApprovalRequest.new(
+            binding,
+            given,
+            message_type="shop/Pay@1",
+            reasons=["its handler says so"],
+            context_id="c",
+            now_ms=now,
+            risk="L2",
+            four_eyes=four_eyes,
+        )
+        row, _ = file.do(Ask(row_of(new), now))
+        return str(row["id"])
+
+
+def run(folder: Path, *arguments: object, text: str | None = None) -> Result:
+    command, *rest = map(str, arguments)
+    return CliRunner().invoke(main, ["approvals", command, "--data-dir", str(folder), *rest], input=text)
+
+
+def done(folder: Path, *arguments: object) -> str:
+    """The standard output of a command that succeeds."""
+    result = run(folder, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_what_waits_is_listed_with_all_its_arguments(tmp_path: Path) -> None:
+    first, second = asked(tmp_path), asked(tmp_path, to="Bolt", amount=7, note="x" * 300)
+    out = done(tmp_path, "list")
+    assert first in out and second in out and 'to = "ACME"' in out and "amount = 40" in out and 'for "alice"' in out
+    assert out.count("x") >= 300
+    done(tmp_path, "reject", second)
+    assert second not in done(tmp_path, "list")
+    assert second in done(tmp_path, "list", "--all") and second in done(tmp_path, "list", "--status", "rejected")
+
+
+def test_a_request_is_shown_with_all_that_a_person_needs(tmp_path: Path) -> None:
+    out = done(tmp_path, "show", asked(tmp_path, four_eyes=True))
+    for part in (
+        "status: pending",
+        "operation: payments.send",
+        "message: shop/Pay@1",
+        "at: /user/bank",
+        'for: "alice"',
+        'tenant: "north"',
+        "risk: L2",
+        "another person",
+        "because: its handler says so",
+        "asked: ",
+        "waits until: ",
+        '  to = "ACME"',
+        "  amount = 40",
+    ):
+        assert part in out
+
+
+NASTY = "ACME\x1b[2J\u202egpj.exe\u200b\u00a0\U000e0041\x07\r\nrequest: apr_other"
+
+
+@pytest.mark.parametrize("command", ["list", "show"])
+def test_nothing_in_a_request_writes_on_the_reviewers_terminal(tmp_path: Path, command: str) -> None:
+    request = asked(tmp_path, subject=NASTY, to=NASTY, amount=1)
+    out = done(tmp_path, command, *((request,) if command == "show" else ()))
+    assert all(character.isprintable() or character == "\n" for character in out)
+    assert "\\x1b[2J\\u202egpj.exe\\u200b" in out and "\\U000e0041" in out
+    assert not any(line.startswith("request: apr_other") for line in out.splitlines())
+
+
+def test_the_types_of_arguments_are_seen(tmp_path: Path) -> None:
+    out = done(tmp_path, "show", asked(tmp_path, a=1, b=True, c=1.0, d="1", e=None))
+    for line in ("  a = 1", "  b = True", "  c = 1.0", '  d = "1"', "  e = None"):
+        assert line in out.splitlines()
+
+
+async def test_approving_prints_the_token_alone_and_the_running_system_takes_it(tmp_path: Path) -> None:
+    effects: list[Any] = []
+    async with system_on(tmp_path) as system:
+        bank = await system.spawn(Bank, effects, name="bank")
+        alice = alice_of(system)
+        request = await request_for(bank, Pay("ACME", 40), alice)
+        result = run(tmp_path, "approve", request.id, "--reviewer", "bob", "--note", "fine")
+        token = result.stdout.removesuffix("\n")
+        assert result.exit_code == 0 and token.startswith("rta1.") and not any(map(str.isspace, token))
+        assert request.id in result.stderr
+        assert await bank.ask(Pay("ACME", 40), context=alice, approvals=[token]) == "paid 40 to ACME"
+        found = await outcome(bank.ask(Pay("ACME", 40), context=alice, approvals=[token]))
+        assert isinstance(found, rt.Denied) and found.reason == "spent"
+    out = done(tmp_path, "show", request.id)
+    assert "outcome: succeeded" in out and 'by "bob" (as asserted)' in out and "note: fine" in out
+
+
+def test_the_reviewer_is_the_user_who_runs_it_whatever_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("USER", "LOGNAME", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "somebody-else")
+    request = asked(tmp_path)
+    done(tmp_path, "approve", request)
+    decided = json.loads(done(tmp_path, "show", request, "--json"))
+    assert decided["reviewer"] == pwd.getpwuid(os.geteuid()).pw_name and decided["reviewer_asserted"] is True
+
+
+def test_what_is_decided_stays_and_says_so_with_exit_code_1(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    done(tmp_path, "reject", request, "--reviewer", "bob", "--note", "no")
+    for command in (
+        ("approve", request),
+        ("reject", request),
+        ("respond", request, "x"),
+        ("cancel", request),
+        ("edit", request, "to=Bolt"),
+    ):
+        result = run(tmp_path, *command)
+        assert result.exit_code == 1 and "was rejected before by bob" in result.stderr and result.stdout == ""
+
+
+def test_four_eyes_hold_at_the_command_line_too(tmp_path: Path) -> None:
+    request = asked(tmp_path, four_eyes=True)
+    result = run(tmp_path, "approve", request, "--reviewer", "alice")
+    assert result.exit_code == 1 and "another person" in result.stderr
+    assert done(tmp_path, "approve", request, "--reviewer", "bob").startswith("rta1.")
+
+
+def test_several_are_approved_each_on_its_own(tmp_path: Path) -> None:
+    one, two, three = asked(tmp_path, n=1), asked(tmp_path, n=2), asked(tmp_path, n=3)
+    done(tmp_path, "reject", two)
+    result = run(tmp_path, "approve", one, two, three)
+    assert result.exit_code == 1 and len(result.stdout.splitlines()) == 2 and "was rejected" in result.stderr
+    with ApprovalsFile(tmp_path) as file:
+        keys = file._keys.verifying()
+        assert [read_token(line, keys).request_id for line in result.stdout.splitlines()] == [one, three]
+
+
+def test_with_ask_it_shows_the_request_and_takes_no_for_an_answer(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    for text in ("n\n", "\n", ""):
+        result = run(tmp_path, "approve", "--ask", request, text=text)
+        assert result.exit_code == 1 and result.stdout == "" and 'to = "ACME"' in result.stderr
+    assert json.loads(done(tmp_path, "show", request, "--json"))["status"] == "pending"
+    result = run(tmp_path, "approve", "--ask", request, text="y\n")
+    assert result.exit_code == 0 and result.stdout.startswith("rta1.") and len(result.stdout.splitlines()) == 1
+
+
+def test_an_edit_prints_the_new_id_and_the_chain_is_shown(tmp_path: Path) -> None:
+    request = asked(tmp_path, to="ACME", amount=99_999, rush=True)
+    new = done(tmp_path, "edit", request, "amount:=10", "to=Bolt", "--reviewer", "bob").strip()
+    shown = done(tmp_path, "show", new)
+    assert f"replaces: {request}" in shown and "  amount = 10" in shown and '  to = "Bolt"' in shown and "  rush = True" in shown
+    assert f"replaced by: {new}" in done(tmp_path, "show", request)
+    for change in ("amount=10", "rush:=1", "other:=1", "amount:=10"):
+        assert run(tmp_path, "edit", new, change).exit_code == 1
+    for change in ("amount", "=1", ":=1", "amount:=NaN", 'amount:={"a":1,"a":2}'):
+        assert run(tmp_path, "edit", new, change).exit_code == 2
+
+
+def test_an_answer_and_feedback_are_kept_and_shown(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    done(tmp_path, "respond", request, "Which invoice?", "--reviewer", "bob")
+    done(tmp_path, "feedback", request, "it was 17\x1b[1m", "--reviewer", "carol")
+    out = done(tmp_path, "show", request)
+    assert "status: rejected" in out and "note: Which invoice?" in out and '"carol": it was 17\\x1b[1m' in out
+
+
+def test_ids_may_be_cut_short_where_they_are_unique(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    for beginning in (request, request[4:], request[:9], request[4:9]):
+        assert f"request: {request}" in done(tmp_path, "show", beginning)
+    for beginning in ("apr_zzzzzz", "apr_", "nothing"):
+        result = run(tmp_path, "show", beginning)
+        assert result.exit_code == 1 and "there is no request" in result.stderr
+
+
+def test_the_token_of_an_approved_request_can_be_shown_alone_until_it_is_used(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    assert run(tmp_path, "show", request, "--token").exit_code == 1
+    token = done(tmp_path, "approve", request, "--expires", 60)
+    assert done(tmp_path, "show", request, "--token") == token
+    assert token.strip() not in done(tmp_path, "show", request) and token.strip() not in done(tmp_path, "show", request, "--json")
+
+
+def test_json_is_the_request_and_what_is_shown_of_it(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    (listed,) = json.loads(done(tmp_path, "list", "--json"))
+    assert listed["id"] == request and listed["shown"] == ['to = "ACME"', "amount = 40"] and listed["token"] is None
+    shown = listed.pop("shown")
+    assert ApprovalRequest.from_data(listed).arguments == {"to": "ACME", "amount": 40} and shown
+    approved = json.loads(done(tmp_path, "approve", request, "--json"))
+    assert approved["id"] == request and approved["token"].startswith("rta1.")
+
+
+def test_standing_consents_are_given_listed_and_withdrawn(tmp_path: Path) -> None:
+    given = (
+        "always",
+        "payments.*",
+        "--subject",
+        "alice",
+        "--expires",
+        "7d",
+        "--where",
+        "amount<=500",
+        "--where",
+        "to=ACME",
+        "--reviewer",
+        "bob",
+    )
+    consent = done(tmp_path, *given).strip()
+    out = done(tmp_path, "standing")
+    assert consent in out and "at_most(500)" in out and "one_of('ACME')" in out and "'alice'" in out
+    (data,) = json.loads(done(tmp_path, "standing", "--json"))
+    assert data["id"] == consent and data["by"] == "bob"
+    done(tmp_path, "withdraw", consent)
+    assert done(tmp_path, "standing") == ""
+    assert run(tmp_path, "withdraw", consent).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--expires", "7d"),
+        ("--subject", "alice"),
+        ("--subject", "alice", "--expires", "7"),
+        ("--subject", "alice", "--expires", "1d", "--where", "amount"),
+        ("--subject", "alice", "--expires", "1d", "--where", "amount<=x"),
+        ("--subject", "alice", "--expires", "1d", "--where", "a=1", "--where", "a<=1"),
+    ],
+)
+def test_a_standing_consent_that_is_not_said_completely_is_wrong_usage(tmp_path: Path, options: tuple[str, ...]) -> None:
+    assert run(tmp_path, "always", "payments.*", *options).exit_code == 2
+
+
+def test_what_was_interrupted_is_listed_and_resolved(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    token = done(tmp_path, "approve", request).strip()
+    with ApprovalsFile(tmp_path) as file:
+        said = read_token(token, file._keys.verifying())
+        file.do(
+            Spend(
+                jti=said.jti,
+                kind="token",
+                request_id=request,
+                standing_id=None,
+                operation="payments.send",
+                subject="alice",
+                audience="/user/bank",
+                arguments_digest=said.binding.arguments_digest,
+                question="q",
+                approver="bob",
+                expires_ms=said.expires_ms,
+                owner="another-boot+1/7.7.aaaa",
+                now_ms=file.now_ms,
+            )
+        )
+    assert "indeterminate" in done(tmp_path, "show", request)
+    assert said.jti in done(tmp_path, "indeterminate")
+    assert [row["jti"] for row in json.loads(done(tmp_path, "indeterminate", "--json"))] == [said.jti]
+    assert run(tmp_path, "show", request, "--token").exit_code == 1
+    done(tmp_path, "resolve", said.jti, "not-run", "--note", "the bank has no such payment")
+    assert done(tmp_path, "indeterminate") == "" and "outcome: not run" in done(tmp_path, "show", request)
+    assert run(tmp_path, "resolve", said.jti, "succeeded").exit_code == 1
+
+
+def test_a_folder_without_approvals_is_named(tmp_path: Path) -> None:
+    result = run(tmp_path, "list")
+    assert result.exit_code == 1 and "approvals.db" in result.stderr and "data_dir" in result.stderr
+    result = run(tmp_path / "nowhere", "list")
+    assert result.exit_code == 1 and "--data-dir" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "approvals.db").mkdir()
+    result = run(tmp_path, "list")
+    assert result.exit_code == 1 and result.stderr.startswith("Error: ") and "Traceback" not in result.output
+
+
+def test_a_key_that_others_can_read_approves_nothing(tmp_path: Path) -> None:
+    one, two = asked(tmp_path, n=1), asked(tmp_path, n=2)
+    done(tmp_path, "approve", one)
+    (tmp_path / "approvals.key").chmod(0o644)
+    result = run(tmp_path, "approve", two)
+    assert result.exit_code == 1 and "chmod 600" in result.stderr
+    assert json.loads(done(tmp_path, "show", two, "--json"))["status"] == "pending"
+
+
+def test_watching_follows_other_processes_until_ctrl_c(tmp_path: Path) -> None:
+    waiting = asked(tmp_path, n=1)
+    command = [sys.executable, "-m", "retinue", "approvals", "watch", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            assert waiting in process.stdout.readline() and process.stdout.readline() == "  n = 1\n"
+            new = asked(tmp_path, n=2)
+            assert new in process.stdout.readline() and process.stdout.readline() == "  n = 2\n"
+            done(tmp_path, "reject", waiting, "--reviewer", "bob", "--note", "no")
+            line = process.stdout.readline()
+            assert waiting in line and 'rejected by "bob"' in line and line.endswith(": no\n")
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0 and process.stderr.read() == ""
+
+
+def test_no_command_needs_an_event_loop(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    script = (
+        "import sys\nfrom retinue.cli import main\n"
+        f"try: main(['approvals', 'approve', '{request}', '--data-dir', {str(tmp_path)!r}])\nexcept SystemExit as end: assert not end.code\n"
+        "assert not {'trio', 'httpx', 'starlette', 'hypercorn'} & {*sys.modules}, sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_what_is_typed_means_what_it_says() -> None:
+    assert changed(["a=1", "b:=1", "c:=[1, 2]", "d=x=y", "e="]) == {"a": "1", "b": 1, "c": [1, 2], "d": "x=y", "e": ""}
+    assert [seconds_of(text) for text in ("90s", "1.5m", "8h", "7d")] == [90, 90, 28_800, 604_800]
+    assert constraints_of(["to=ACME", "to=Bolt", "n:=3", "cents<=5", "level>=1", "path in reports/", "both >= 1", "both<=2"]) == {
+        "to": one_of("ACME", "Bolt"),
+        "n": one_of(3),
+        "cents": at_most(5),
+        "level": at_least(1),
+        "path": within("reports/"),
+        "both": between(1, 2),
+    }
+
+
+def test_the_watch_begins_before_there_is_a_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "retinue", "approvals", "watch", "--json", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
+        assert process.stdout is not None
+        try:
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "approvals.db-wal").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            time.sleep(0.3)
+            request = asked(tmp_path)
+            told = json.loads(process.stdout.readline())
+            assert told["request_id"] == request and told["request"]["shown"] == ['to = "ACME"', "amount = 40"]
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
