@@ -53,6 +53,9 @@ POLL: Final = 0.25
 IDLE_POLL: Final = 5.0
 """Seconds from one look to the next, while nobody does."""
 
+PAUSE: Final = 0.01
+"""Seconds between two looks at least: many that redeem at once make one look."""
+
 TIDY: Final = 60.0
 """Seconds from one tidying to the next."""
 
@@ -90,9 +93,11 @@ class Desk(Actor):
         """Approve; see `Approve`."""
         office = self._office
         request = await self._find(message.id)
+        # In a thread: the key's folder may be locked by another process, while it mends a file.
+        key = await trio.to_thread.run_sync(office.keys.signing)
         work = approval_of(
             request,
-            office.keys.signing(),
+            key,
             reviewer=message.reviewer,
             asserted=message.asserted,
             note=message.note,
@@ -151,7 +156,7 @@ class Desk(Actor):
             open=message.open,
             definition=message.definition,
         )
-        signed = sign_standing(office.keys.signing(), consent)
+        signed = sign_standing(await trio.to_thread.run_sync(office.keys.signing), consent)
         row = standing_row(consent, signed)
         self._write("always", True, message.approver, message.asserted, detail=f"{consent.id}: {row['described']}", subject=message.subject)
         await self._store.ask(KeepStanding(row, now, office.owner))
@@ -251,6 +256,7 @@ class Desk(Actor):
                     _log.warning("the desk cannot look into its file: %s", error)
                 self._let_go()
                 await trio.sleep(POLL)
+            await trio.sleep(PAUSE)
             with trio.move_on_after(POLL if self._waiting else IDLE_POLL):
                 await self._poked.wait()
             self._poked = trio.Event()

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
     from retinue.actors.approvals.tables import Row
 
-__all__ = ["CLOCK_TOLERANCE_MS", "add_event", "epoch_of", "expire_due", "find_one", "first", "moment", "rows", "seen_at"]
+__all__ = ["CLOCK_TOLERANCE_MS", "TIMEOUT", "add_event", "epoch_of", "expire_due", "find_one", "first", "moment", "rows", "seen_at"]
+
+TIMEOUT: Final = 60.0
+"""Seconds that the desk has for one thing, whatever time-out the system's asks have otherwise."""
 
 CLOCK_TOLERANCE_MS: Final = 5_000
 """Milliseconds that a clock may be behind the latest time in the file; two clocks of one machine differ a little. Time itself never goes back in the file."""

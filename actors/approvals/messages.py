@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from retinue.actors.approvals.ledger import TIMEOUT
 from retinue.mailbox.messages import Message, Request, message
 from retinue.security.approvals import ApprovalRequest
 from retinue.security.standing import StandingConsent
@@ -96,7 +97,7 @@ class Interrupted:
     spent_ms: int
 
 
-@message(name="retinue-approvals/Approve@1")
+@message(name="retinue-approvals/Approve@1", timeout=TIMEOUT)
 class Approve(Request[str]):
     """Approves a request. Answers with the token.
 
@@ -117,7 +118,7 @@ class Approve(Request[str]):
     batch: str | None = None
 
 
-@message(name="retinue-approvals/Reject@1")
+@message(name="retinue-approvals/Reject@1", timeout=TIMEOUT)
 class Reject(Request[ApprovalRequest]):
     """Rejects or cancels a request.
 
@@ -138,7 +139,7 @@ class Reject(Request[ApprovalRequest]):
     batch: str | None = None
 
 
-@message(name="retinue-approvals/EditRequest@1")
+@message(name="retinue-approvals/EditRequest@1", timeout=TIMEOUT)
 class EditRequest(Request[ApprovalRequest]):
     """Puts a request with other arguments in a request's place. Answers with the new one.
 
@@ -157,7 +158,7 @@ class EditRequest(Request[ApprovalRequest]):
     note: str
 
 
-@message(name="retinue-approvals/KeepAlways@1")
+@message(name="retinue-approvals/KeepAlways@1", timeout=TIMEOUT)
 class KeepAlways(Request[StandingConsent]):
     """Signs and keeps a standing consent.
 
@@ -183,7 +184,7 @@ class KeepAlways(Request[StandingConsent]):
     lifetime_ms: int
 
 
-@message(name="retinue-approvals/Withdraw@1")
+@message(name="retinue-approvals/Withdraw@1", timeout=TIMEOUT)
 class Withdraw(Request[None]):
     """Withdraws a standing consent.
 
@@ -196,7 +197,7 @@ class Withdraw(Request[None]):
     reviewer: str
 
 
-@message(name="retinue-approvals/SettleInterrupted@1")
+@message(name="retinue-approvals/SettleInterrupted@1", timeout=TIMEOUT)
 class SettleInterrupted(Request[None]):
     """A person says how something ended that was interrupted.
 
@@ -226,6 +227,6 @@ class Changes(Request[tuple[int, tuple[ApprovalEvent, ...]]]):
     after: int
 
 
-@message(name="retinue-approvals/Poke@1")
+@message(name="retinue-approvals/Poke@1", timeout=TIMEOUT)
 class Poke(Message):
     """Something happened in the file."""

@@ -47,8 +47,18 @@ class StandingReader:
         self._known: dict[str, StandingConsent | None] = {}
 
     def read_all(self, rows: Iterable[Row], keys: DeskKeys) -> list[StandingConsent]:
-        """The consents of rows, without those that are none. Raises ApprovalError where there are rows, and no keys to check them with."""
-        return [consent for row in rows if (consent := self.read(row, keys.verifying())) is not None]
+        """The consents of rows, without those that are none. Raises ApprovalError where the keys cannot be used (reason "key")."""
+        found = []
+        for row in rows:
+            try:
+                consent = self.read(row, keys.verifying())
+            except ApprovalError as error:
+                if error.reason != "unknown_key":  # no key at all is trusted: so no signature fits
+                    raise
+                continue
+            if consent is not None:
+                found.append(consent)
+        return found
 
     def read(self, row: Row, keys: VerifyingKeys) -> StandingConsent | None:
         """The consent; None where the signature does not fit, or the row's id is another than the signed one: somebody wrote into the file."""

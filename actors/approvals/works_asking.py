@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from retinue.actors.approvals.ledger import add_event, epoch_of, expire_due, find_one, first, moment, rows, seen_at
+from retinue.actors.approvals.ledger import TIMEOUT, add_event, epoch_of, expire_due, find_one, first, moment, rows, seen_at
 from retinue.actors.approvals.tables import Row
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import message
@@ -24,6 +24,9 @@ MAX_PENDING: Final = 10_000
 MAX_PENDING_OF_SUBJECT: Final = 1_000
 """Requests of one subject that may wait at one desk."""
 
+MAX_ARGUMENTS: Final = 262_144
+"""Characters that the arguments of one request have at most, as they are stored: more than anybody reads who is to answer for it."""
+
 MAX_FEEDBACK: Final = 1_000
 """Lines of feedback that one request may have."""
 
@@ -35,7 +38,7 @@ def status_at(row: Row, now: int) -> Row:
     return row
 
 
-@message(name="retinue-approvals/Ask@1")
+@message(name="retinue-approvals/Ask@1", timeout=TIMEOUT)
 class Ask(Work[tuple[Row, bool]]):
     """Finds the request that asks the same and waits, or is approved and not spent; else makes one. Answers with it, and whether it is new.
 
@@ -88,6 +91,12 @@ def _with_history(database: Database, row: Row) -> str:
 
 
 def _insert(database: Database, row: Row, now: int) -> Row:
+    if len(row["arguments"]) > MAX_ARGUMENTS:
+        raise ApprovalError(
+            f"the arguments have {len(row['arguments']):,} characters, and nobody can be asked about more than {MAX_ARGUMENTS:,}. "
+            "Pass a reference to what is large, and its digest.",
+            reason="arguments",
+        )
     (waiting,) = database.execute("SELECT COUNT(*) FROM requests WHERE status = 'pending'").fetchone()
     (of_subject,) = database.execute("SELECT COUNT(*) FROM requests WHERE status = 'pending' AND subject = ?", (row["subject"],)).fetchone()
     if waiting >= MAX_PENDING or of_subject >= MAX_PENDING_OF_SUBJECT:
@@ -101,7 +110,7 @@ def _insert(database: Database, row: Row, now: int) -> Row:
     return find_one(database, row["id"])
 
 
-@message(name="retinue-approvals/Decide@1")
+@message(name="retinue-approvals/Decide@1", timeout=TIMEOUT)
 class Decide(Work[Row]):
     """Decides a request that waits: exactly one decision is taken, whoever else decides at the same time. Answers with its row.
 
@@ -171,7 +180,7 @@ def _check_open(row: Row, now: int) -> None:
         raise ApprovalError(f"the request {row['id']} was {status} before{by}, and a decision is not taken back.", reason="decided")
 
 
-@message(name="retinue-approvals/Edit@1")
+@message(name="retinue-approvals/Edit@1", timeout=TIMEOUT)
 class Edit(Work[Row]):
     """Puts a request with other arguments in the place of one that waits. The old one is cancelled, the new one waits. Answers with the new row.
 
@@ -207,7 +216,7 @@ class Edit(Work[Row]):
         return _insert(database, self.row, now)
 
 
-@message(name="retinue-approvals/AddFeedback@1")
+@message(name="retinue-approvals/AddFeedback@1", timeout=TIMEOUT)
 class AddFeedback(Work[None]):
     """Adds what a person has to say about a request, whatever became of it.
 
@@ -239,7 +248,7 @@ class AddFeedback(Work[None]):
         add_event(database, now, "feedback", request=self.id, who=self.reviewer, detail=self.text[:200])
 
 
-@message(name="retinue-approvals/ListFeedback@1")
+@message(name="retinue-approvals/ListFeedback@1", timeout=TIMEOUT)
 class ListFeedback(Work[tuple[Row, ...]]):
     """Answers with what people have said about a request, oldest first.
 
@@ -256,7 +265,7 @@ class ListFeedback(Work[tuple[Row, ...]]):
         return tuple(rows(database, "SELECT * FROM feedback WHERE request_id = ? ORDER BY number", self.id))
 
 
-@message(name="retinue-approvals/Get@1")
+@message(name="retinue-approvals/Get@1", timeout=TIMEOUT)
 class Get(Work[Row]):
     """Answers with the row of a request, with what was spent of it as "spent_ms", "outcome" and "owner" (None where nothing was).
 
@@ -290,7 +299,7 @@ class Get(Work[Row]):
         return found[0] if found and len(beginning) > len("apr_") else find_one(database, self.id)
 
 
-@message(name="retinue-approvals/Find@1")
+@message(name="retinue-approvals/Find@1", timeout=TIMEOUT)
 class Find(Work[tuple[Row, ...]]):
     """Answers with the rows of requests, oldest first.
 
@@ -336,7 +345,7 @@ class Find(Work[tuple[Row, ...]]):
         return tuple(status_at(row, now) for row in reversed(found))
 
 
-@message(name="retinue-approvals/Search@1")
+@message(name="retinue-approvals/Search@1", timeout=TIMEOUT)
 class Search(Work[tuple[int, tuple[Row, ...]]]):
     """Answers with the number of the last event, and the events after one, with the operation, subject, audience and message type of their requests.
 
@@ -365,7 +374,7 @@ class Search(Work[tuple[int, tuple[Row, ...]]]):
         return (found[-1]["number"] if found else last), tuple(found)
 
 
-@message(name="retinue-approvals/Mark@1")
+@message(name="retinue-approvals/Mark@1", timeout=TIMEOUT)
 class Mark(Work[int]):
     """Keeps the number of the last event that somebody has dealt with, which never gets smaller. Answers with it.
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from retinue.actors.approvals.ledger import CLOCK_TOLERANCE_MS, add_event, epoch_of, expire_due, find_one, first, moment, rows, seen_at
+from retinue.actors.approvals.ledger import (
+    CLOCK_TOLERANCE_MS,
+    TIMEOUT,
+    add_event,
+    epoch_of,
+    expire_due,
+    find_one,
+    first,
+    moment,
+    rows,
+    seen_at,
+)
 from retinue.actors.approvals.owners import is_alive
 from retinue.actors.approvals.tables import Row
 from retinue.actors.store.work import Work
@@ -40,7 +51,7 @@ KEEP_SPENT_MS: Final = 30 * 24 * 3_600_000
 DEAD_TEXT: Final = "its process ended between the approval's use and the outcome"
 
 
-@message(name="retinue-approvals/Unspent@1")
+@message(name="retinue-approvals/Unspent@1", timeout=TIMEOUT)
 class Unspent(Work[Row]):
     """Looks whether a token may be spent, without doing it. Answers with the request's row.
 
@@ -78,7 +89,7 @@ def _check_unspent(database: Database, jti: str, request_id: str) -> Row:
     return row
 
 
-@message(name="retinue-approvals/Spend@1")
+@message(name="retinue-approvals/Spend@1", timeout=TIMEOUT)
 class Spend(Work[int]):
     """Spends an approval: the commit point, before the effect. Answers with the time.
 
@@ -155,7 +166,7 @@ class Spend(Work[int]):
         return ends
 
 
-@message(name="retinue-approvals/NoteOutcome@1")
+@message(name="retinue-approvals/NoteOutcome@1", timeout=TIMEOUT)
 class NoteOutcome(Work[bool]):
     """Notes how it ended. Answers whether that was news: an outcome is noted once.
 
@@ -197,7 +208,7 @@ def _request_of(database: Database, jti: str) -> str | None:
     return None if found is None else found["request_id"]
 
 
-@message(name="retinue-approvals/Tidy@1")
+@message(name="retinue-approvals/Tidy@1", timeout=TIMEOUT)
 class Tidy(Work[tuple[Row, ...]]):
     """Ends what is due, finds what was interrupted, and forgets what nobody can use any more. Answers with what was found interrupted by this.
 
@@ -229,7 +240,7 @@ class Tidy(Work[tuple[Row, ...]]):
         return tuple(interrupted)
 
 
-@message(name="retinue-approvals/Indeterminate@1")
+@message(name="retinue-approvals/Indeterminate@1", timeout=TIMEOUT)
 class Indeterminate(Work[tuple[Row, ...]]):
     """Answers with what was spent and interrupted, and no person has resolved yet, oldest first."""
 
@@ -243,7 +254,7 @@ class Indeterminate(Work[tuple[Row, ...]]):
         return tuple(row for row in found if row["outcome"] is not None or not is_alive(row["owner"]))
 
 
-@message(name="retinue-approvals/Resolve@1")
+@message(name="retinue-approvals/Resolve@1", timeout=TIMEOUT)
 class Resolve(Work[None]):
     """A person has found out how something ended that was interrupted.
 
@@ -295,7 +306,7 @@ class Resolve(Work[None]):
         )
 
 
-@message(name="retinue-approvals/KeepStanding@1")
+@message(name="retinue-approvals/KeepStanding@1", timeout=TIMEOUT)
 class KeepStanding(Work[None]):
     """Keeps a standing consent.
 
@@ -323,7 +334,7 @@ class KeepStanding(Work[None]):
         add_event(database, now, "always", standing=self.row["id"], who=self.row["approver"], detail=self.row["described"], via=self.via)
 
 
-@message(name="retinue-approvals/ListStanding@1")
+@message(name="retinue-approvals/ListStanding@1", timeout=TIMEOUT)
 class ListStanding(Work[tuple[Row, ...]]):
     """Answers with the standing consents in force, oldest first.
 
@@ -348,7 +359,7 @@ class ListStanding(Work[tuple[Row, ...]]):
         )
 
 
-@message(name="retinue-approvals/WithdrawStanding@1")
+@message(name="retinue-approvals/WithdrawStanding@1", timeout=TIMEOUT)
 class WithdrawStanding(Work[None]):
     """Withdraws a standing consent: from the commit on it covers nothing.
 
@@ -380,7 +391,7 @@ class WithdrawStanding(Work[None]):
         add_event(database, now, "withdrawn", standing=self.id, who=self.reviewer, via=self.via)
 
 
-@message(name="retinue-approvals/Count@1")
+@message(name="retinue-approvals/Count@1", timeout=TIMEOUT)
 class Count(Work[Row]):
     """Answers with how many there are of what: the statuses of requests, "spent", "indeterminate" and "standing".
 

@@ -387,3 +387,21 @@ async def test_nothing_is_decided_that_cannot_be_recorded(office: Office) -> Non
     with pytest.raises(rt.AuditUnavailable):
         await office.approvals.approve(request.id, reviewer="bob")
     assert (await office.approvals.get(request.id)).status == "pending"
+
+
+async def test_nobody_is_asked_about_more_than_can_be_read(office: Office) -> None:
+    found = await outcome(office.bank.ask(Odd("x" * 300_000), context=office.alice))
+    assert isinstance(found, rt.Denied) and "262,144" in str(found)
+    assert isinstance(await outcome(office.bank.ask(Odd("x" * 200_000), context=office.alice)), rt.ApprovalRequired)
+    assert len(await office.approvals.pending()) == 1
+
+
+async def test_the_desk_keeps_its_own_time_whatever_the_systems_asks_have(tmp_path: Path) -> None:
+    async with system_on(tmp_path, ask_timeout=0.001) as system:
+        bank = await system.spawn(Bank, [], name="bank")
+        alice = alice_of(system)
+        found = await outcome(bank.ask(Pay("ACME", 40), context=alice, timeout=20))
+        assert isinstance(found, rt.ApprovalRequired)
+        token = await system.approvals.approve(found.request.id, reviewer="bob")
+        assert await bank.ask(Pay("ACME", 40), context=alice, approvals=[token], timeout=20) == "paid 40 to ACME"
+        assert await system.approvals.pending() == ()

@@ -11,6 +11,7 @@ import trio
 
 import retinue as rt
 from approval_bank import Bank, Pay, alice_of, outcome, system_on
+from retinue.actors.approvals.office import Office
 
 
 async def paid_with(reviewer: Any, amount: int = 40, **options: Any) -> tuple[Any, list[Any], tuple[rt.ApprovalRequest, ...]]:
@@ -185,3 +186,39 @@ async def test_an_asker_that_gives_up_leaves_the_request_waiting_and_the_next_is
 def test_a_review_is_well_formed(make: Any) -> None:
     with pytest.raises(rt.DefinitionError):
         make()
+
+
+async def test_what_the_hook_approved_and_nobody_used_is_used_by_who_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def once(request: rt.ApprovalRequest) -> rt.Review:
+        asked.append(request.id)
+        return rt.Review.approve()
+
+    effects: list[Any] = []
+    async with system_on(reviewer=once) as system:
+        bank = await system.spawn(Bank, effects, name="bank")
+        alice = alice_of(system)
+        with monkeypatch.context() as broken:
+
+            async def spend(self: Any, question: Any, consent: Any) -> None:
+                raise rt.StoreUnavailable("not now")
+
+            broken.setattr(Office, "spend", spend)
+            assert isinstance(await outcome(bank.ask(Pay("ACME", 40), context=alice)), rt.Denied)
+        assert await bank.ask(Pay("ACME", 40), context=alice) == "paid 40 to ACME"
+        assert len(asked) == 1 and len(effects) == 1
+        assert await bank.ask(Pay("ACME", 40), context=alice) == "paid 40 to ACME"
+        assert len(set(asked)) == 2 and len(effects) == 2
+
+
+async def test_what_a_person_approved_is_not_used_by_who_asks_without_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    effects: list[Any] = []
+    async with system_on(reviewer=lambda request: None) as system:
+        bank = await system.spawn(Bank, effects, name="bank")
+        alice = alice_of(system)
+        found = await outcome(bank.ask(Pay("ACME", 40), context=alice))
+        token = await system.approvals.approve(found.request.id, reviewer="bob")
+        again = await outcome(bank.ask(Pay("ACME", 40), context=alice))
+        assert isinstance(again, rt.ApprovalRequired) and again.request.status == "approved" and effects == []
+        assert await bank.ask(Pay("ACME", 40), context=alice, approvals=[token]) == "paid 40 to ACME"
