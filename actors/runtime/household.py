@@ -44,7 +44,7 @@ LAST_NOTES: Final = 5.0
 GRACE: Final = 5.0
 """Seconds that an actor of the household has to end what it is doing."""
 
-_TIRELESS: Final = Supervision(restart="permanent", intensity=(1_000_000, 1.0))
+_TIRELESS: Final = Supervision(restart="permanent", intensity=(1_000_000, 1.0), backoff=(0.05, 1.0))
 
 
 class Household:
