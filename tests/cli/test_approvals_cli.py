@@ -356,6 +356,7 @@ def test_what_is_typed_means_what_it_says() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_watch_begins_before_there_is_a_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "retinue", "approvals", "watch", "--json", "--data-dir", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:

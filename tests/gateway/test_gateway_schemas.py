@@ -187,3 +187,23 @@ async def test_the_list_of_actors_takes_an_operation_of_its_own(tmp_path: Path) 
         [listed] = answer.json()["actors"]
         assert (listed["path"], listed["class"], listed["depth"], listed["state"]) == ("/user/shop", "Shop", 0, "idle")
         assert "shop/Price@1" in listed["messages"]
+
+
+async def test_a_system_of_many_actors_is_described_in_part_and_each_actor_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retinue.gateway.wires.MOST_LISTED", 5)
+    async with open_shop(tmp_path) as shop:
+        headers = {"Authorization": f"Bearer {shop.mint('eve', 'shop.describe', 'system.inspect')}"}
+        for number in range(10):
+            await shop.system.spawn(Describer, name=f"d{number}")
+        everything = (await shop.client.get("/v1/openapi.json", headers=headers)).json()
+        assert len(everything["x-retinue-actors"]) == 5
+        assert len((await shop.client.get("/v1/actors", headers=headers)).json()["actors"]) == 5
+        for path, actors in (
+            ("/user/d9", {"/user/d9": ["shop/Described@1"]}),
+            ("/user/none", {}),
+            ("/system/approvals", {}),
+            ("nonsense", {}),
+        ):
+            assert (await shop.client.get("/v1/openapi.json", params={"path": path}, headers=headers)).json()["x-retinue-actors"] == actors

@@ -226,3 +226,14 @@ def test_the_address_is_printed_at_once_into_a_pipe_and_the_folder_is_the_owners
     with serving(folder, "main"):
         assert oct((folder / "data").stat().st_mode & 0o777) == "0o700"
         assert oct((folder / "data" / "tokens.key").stat().st_mode & 0o777) == "0o600"
+
+
+@pytest.mark.slow
+def test_tokens_for_one_of_several_are_for_the_one_that_says_so(folder: Path) -> None:
+    from retinue.security.seal import attenuate
+
+    with serving(folder, "main", "--audience", "shop-a") as (_, url):
+        token = token_of(folder)["Authorization"].removeprefix("Bearer ")
+        for audience, code in (("shop-a", 200), ("shop-b", 401)):
+            headers = {"Authorization": f"Bearer {attenuate(token, 'shop.read', audience=audience)}"}
+            assert httpx.post(f"{url}/v1/ask", json=BODY, headers=headers, trust_env=False).status_code == code

@@ -16,7 +16,7 @@ from retinue.actors.approvals import works_asking
 
 
 class Office:
-    """A system with a bank, in memory or on a file."""
+    """A system with a bank, on a file."""
 
     def __init__(self, system: rt.ActorSystem, bank: rt.Ref[Bank], effects: list[Any]) -> None:
         self.system = system
@@ -32,10 +32,10 @@ class Office:
         return await outcome(self.bank.ask(Pay("ACME", amount), context=context or self.alice, approvals=tokens))
 
 
-@pytest.fixture(params=["file"])
-async def office(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Office]:
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
     effects: list[Any] = []
-    async with system_on(tmp_path if request.param == "file" else None) as system:
+    async with system_on(tmp_path) as system:
         yield Office(system, await system.spawn(Bank, effects, name="bank"), effects)
 
 
@@ -405,3 +405,19 @@ async def test_the_desk_keeps_its_own_time_whatever_the_systems_asks_have(tmp_pa
         token = await system.approvals.approve(found.request.id, reviewer="bob")
         assert await bank.ask(Pay("ACME", 40), context=alice, approvals=[token], timeout=20) == "paid 40 to ACME"
         assert await system.approvals.pending() == ()
+
+
+async def test_without_a_folder_all_of_it_works_in_memory_and_ends_with_the_system() -> None:
+    effects: list[Any] = []
+    tokens = []
+    for _ in range(2):
+        async with system_on() as system:
+            office = Office(system, await system.spawn(Bank, effects, name="bank"), effects)
+            for token in tokens:
+                assert isinstance(await office.pay(40, token), rt.ApprovalRequired)
+            request = await office.request(40)
+            tokens.append(await office.approvals.approve(request.id, reviewer="bob"))
+            await office.approvals.reject((await office.request(41)).id, reviewer="bob")
+            await office.approvals.edit((await office.request(42)).id, {"amount": 43}, reviewer="bob")
+            assert [one.status for one in await office.approvals.find()] == ["approved", "rejected", "cancelled", "pending"]
+    assert effects == []

@@ -119,13 +119,12 @@ async def killed_at(ground: Ground, point: str) -> None:
     assert await ground.states() == (["approved"], indeterminate)
 
 
-@pytest.mark.parametrize("point", ["in spend", "after effect"])
-async def test_killed_while_it_redeems(ground: Ground, point: str) -> None:
-    await killed_at(ground, point)
+async def test_killed_between_the_effect_and_the_outcome(ground: Ground) -> None:
+    await killed_at(ground, "after effect")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", sorted({*POINTS} - {"in spend", "after effect"}))
+@pytest.mark.parametrize("point", sorted({*POINTS} - {"after effect"}))
 async def test_killed_while_it_redeems_at_every_other_point(ground: Ground, point: str) -> None:
     await killed_at(ground, point)
 
