@@ -97,6 +97,7 @@ def test_a_capability_says_what_is_known_and_takes_the_worst_for_what_is_not():
         "effects": ["read"],
         "approval": True,
         "description": "Reads a file.",
+        "four_eyes": False,
     }
 
 
