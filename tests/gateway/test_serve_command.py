@@ -29,6 +29,10 @@ class Price(rt.Request[int]):
 class Wait(rt.Request[str]):
     seconds: float
 
+@rt.message(name="shop/Block@1")
+class Block(rt.Request[str]):
+    pass
+
 @rt.message(name="shop/Tick@1")
 class Tick(rt.Stream[int]):
     pass
@@ -42,6 +46,12 @@ class Shop(rt.Actor):
     async def wait(self, message: Wait) -> str:
         await trio.sleep(message.seconds)
         return "waited"
+
+    @rt.handler(requires="shop.read")
+    def block(self, message: Block) -> str:
+        print("blocks", flush=True)
+        time.sleep(1000)
+        return ""
 
     @rt.handler(requires="shop.read")
     async def tick(self, message: Tick):
@@ -237,3 +247,19 @@ def test_tokens_for_one_of_several_are_for_the_one_that_says_so(folder: Path) ->
         for audience, code in (("shop-a", 200), ("shop-b", 401)):
             headers = {"Authorization": f"Bearer {attenuate(token, 'shop.read', audience=audience)}"}
             assert httpx.post(f"{url}/v1/ask", json=BODY, headers=headers, trust_env=False).status_code == code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once_even_where_a_handler_blocks_the_loop(folder: Path, number: int) -> None:
+    with serving(folder, "main") as (process, url):
+        body = b'{"to":"/user/shop","message":{"type":"shop/Block@1","body":{}}}'
+        head = f"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as blocked:
+            blocked.sendall(f"{head}Authorization: {token_of(folder)['Authorization']}\r\n\r\n".encode("ascii") + body)
+            assert process.stdout is not None and process.stdout.readline() == "blocks\n"
+            process.send_signal(number)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            process.send_signal(number)
+            assert process.wait(10) == 128 + number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +25,8 @@ DATA_DIR: Final = ".retinue"
 PORT: Final = 8420
 GRACE: Final = 5.0
 
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
 
 @attrs.frozen
 class Choice:
@@ -33,6 +36,7 @@ class Choice:
         spec: The function, as it was typed.
         bind: Where to listen, `host:port`.
         name: The system's name.
+        audience: Who this is, where tokens are for one of several; None: tokens for anybody.
         data_dir: Its folder.
         grace: Seconds that what is in progress has at the end.
         gateway: The gateway's other options.
@@ -41,6 +45,7 @@ class Choice:
     spec: str
     bind: str
     name: str
+    audience: str | None
     data_dir: Path
     grace: float
     gateway: dict[str, Any]
@@ -62,6 +67,7 @@ class Terminated(BaseException):
     help="The system's folder: keys of tokens, revocations, the audit, approvals.",
 )
 @click.option("--name", default="main", show_default=True, help="The system's name.")
+@click.option("--audience", metavar="NAME", help="Who this is, for tokens that are for one of several (`retinue token mint --audience`).")
 @click.option("--allowed-host", "hosts", multiple=True, metavar="NAME", help="A further name that clients address it by. May be repeated.")
 @click.option("--origin", "origins", multiple=True, metavar="URL", help="A web page's origin that may talk to it. May be repeated.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=200.0, show_default=True, help="Requests a second for one token.")
@@ -76,6 +82,7 @@ def serve(
     port: int,
     data_dir: Path,
     name: str,
+    audience: str | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
     rate: float,
@@ -109,7 +116,7 @@ def serve(
         "rate": rate,
         "burst": max(1, int(2 * rate)),
     }
-    choice = Choice(spec, f"{named}:{port}", name, data_dir, grace, options)
+    choice = Choice(spec, f"{named}:{port}", name, audience, data_dir, grace, options)
     _check_signature(function, spec)
     from retinue.errors import RetinueError
 
@@ -140,6 +147,22 @@ def _check_signature(function: Callable[..., object], spec: str) -> None:
         raise click.UsageError(f"{spec} has to take one argument, the system: `async def main(system)` that spawns actors") from None
     except ValueError:  # it shows no signature
         return
+
+
+def _insist() -> None:
+    """A signal that comes while the one before was not even noticed, for something blocks the loop, ends the process at once."""
+    unnoticed = 0
+    for number in _SIGNALS:
+        deliver: Any = signal.getsignal(number)
+
+        def on_signal(number: int, frame: Any, deliver: Any = deliver) -> None:
+            nonlocal unnoticed
+            unnoticed += 1
+            if unnoticed > 1:
+                os._exit(128 + number)
+            deliver(number, frame)
+
+        signal.signal(number, on_signal)
 
 
 def _code(number: int) -> int:
@@ -178,7 +201,7 @@ async def _main(function: Callable[..., Any], choice: Choice) -> int:
     code = 0
     failure: BaseException | None = None
     async with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
-        gateway = Gateway(system, **choice.gateway)
+        gateway = Gateway(system, system.sealer(audience=choice.audience), **choice.gateway)
         ready = trio.Event()
         done = trio.Event()
 
@@ -193,12 +216,13 @@ async def _main(function: Callable[..., Any], choice: Choice) -> int:
 
         async def wait_for_signal(*, task_status: trio.TaskStatus[None]) -> None:
             nonlocal code
-            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            with trio.open_signal_receiver(*_SIGNALS) as signals:
+                _insist()
                 task_status.started()
-                async for number in signals:
-                    code = _code(number)
-                    break
-            done.set()  # from here on a second signal does what it does to any process
+                code = _code(await anext(signals))
+                done.set()
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)  # a second one ends the process, whatever its loop is doing
 
         async with trio.open_nursery() as nursery:
             await nursery.start(wait_for_signal)
@@ -225,28 +249,26 @@ def _serve_plain(function: Callable[..., Any], choice: Choice) -> int:
     def on_terminate(number: int, _: object) -> None:
         raise Terminated(number)
 
-    before = signal.signal(signal.SIGTERM, on_terminate)
+    signal.signal(signal.SIGTERM, on_terminate)
     code = 0
-    try:
-        with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
-            stop = _Beside(system, choice)
+    with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
+        stop = _Beside(system, choice)
+        try:
             try:
-                try:
-                    function(system)
-                except Exception as error:
-                    raise _failed(choice.spec, error) from None
-                _announce(stop.url)
-                while True:
-                    signal.pause()
-            except Terminated:
-                code = _code(signal.SIGTERM)
-            except KeyboardInterrupt:
-                code = _code(signal.SIGINT)
-            finally:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                stop()
-    finally:
-        signal.signal(signal.SIGTERM, before)
+                function(system)
+            except Exception as error:
+                raise _failed(choice.spec, error) from None
+            _announce(stop.url)
+            while True:
+                signal.pause()
+        except Terminated:
+            code = _code(signal.SIGTERM)
+        except KeyboardInterrupt:
+            code = _code(signal.SIGINT)
+        finally:
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            stop()
     return code
 
 
@@ -275,7 +297,8 @@ class _Beside:
 
         from retinue.gateway.app import Gateway
 
-        self._gateway = Gateway(self._twin.core, **self._choice.gateway)
+        core = self._twin.core
+        self._gateway = Gateway(core, core.sealer(audience=self._choice.audience), **self._choice.gateway)
         async with trio.open_nursery() as nursery:
             self.url = await nursery.start(self._gateway.serve, self._choice.bind)
             self._listening.set()

@@ -56,7 +56,7 @@ class Describing:
         self._permits = permits
 
     async def actors(self, visit: Visit) -> None:
-        """GET /v1/actors."""
+        """GET /v1/actors: the first 1,000."""
         await self._permits.ask(visit.caller, "system.inspect", Inspect(), risk="L0")
         listed = []
         for cell, _ in self._wires.reachable(visit.caller):
@@ -75,8 +75,8 @@ class Describing:
     async def openapi(self, visit: Visit) -> None:
         """GET /v1/openapi.json, for one actor with ?path=…"""
         check_some(visit.caller.context, "the gateway")
-        path = one_of_query(visit, "path", "")
-        reachable = [(cell, handlers) for cell, handlers in self._wires.reachable(visit.caller) if handlers and path in ("", cell.path)]
+        path = one_of_query(visit, "path", "") or None
+        reachable = [(cell, handlers) for cell, handlers in self._wires.reachable(visit.caller, path) if handlers]
         await visit.answer(200, json_bytes(_description([(cell.path, handlers) for cell, handlers in reachable])))
 
 

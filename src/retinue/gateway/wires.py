@@ -31,7 +31,11 @@ __all__ = ["Target", "Wire", "Wires"]
 MOST_WIRES: Final = 512
 """Classes of actors whose wires are kept; beyond that they are made anew."""
 
+MOST_LISTED: Final = 1_000
+"""Actors that are described at one time; any other one is described by its path."""
+
 MAX_DEPTH: Final = 64
+"""Levels of objects and arrays in a message, and in an answer."""
 
 _PATH: Final = re.compile(r"/user(?:/[A-Za-z0-9_][A-Za-z0-9_.@:~+-]{0,127}){1,64}", re.ASCII)
 
@@ -129,13 +133,16 @@ class Wires:
             )
         return message, handler
 
-    def reachable(self, caller: Caller) -> list[tuple[Cell, dict[str, HandlerInfo]]]:
-        """The living actors, each with those of its messages that the caller's context may be permitted."""
+    def reachable(self, caller: Caller, path: str | None = None) -> list[tuple[Cell, dict[str, HandlerInfo]]]:
+        """Living actors (that of the path, or the first 1,000), each with those of its messages that the caller's context may be permitted."""
         permissions = caller.context.permissions
+        if path is None:
+            cells = [cell for cell in self._kernel.cells()[1:] if cell.state != DEAD][:MOST_LISTED]
+        else:
+            ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
+            cells = [ref._cell] if ref is not None else []
         found = []
-        for cell in self._kernel.cells()[1:]:
-            if cell.state == DEAD or not cell.path.startswith("/user/"):
-                continue
+        for cell in cells:
             handlers = {
                 name: handler
                 for name, handler in self.of(cell).handlers.items()
