@@ -10,13 +10,14 @@ import click
 
 from benchmarks.mutants.approvals import APPROVALS
 from benchmarks.mutants.borders import BORDERS
+from benchmarks.mutants.consent import CONSENT
 from benchmarks.mutants.gate import GATE
 from benchmarks.mutants.permissions import PERMISSIONS
 from benchmarks.mutants.trial import BrokenMutant, trials
 
 __all__ = ["MUTANTS", "mutants"]
 
-MUTANTS = (*PERMISSIONS, *BORDERS, *GATE, *APPROVALS)
+MUTANTS = (*PERMISSIONS, *BORDERS, *GATE, *APPROVALS, *CONSENT)
 
 
 def _progress(text: str) -> None:

@@ -98,7 +98,11 @@ GATE = (
         _GATE,
     ),
     Mutant(
-        "a handler's approval=True is not heard", "capabilities/gate.py", "        if case.approval:\n", "        if not case:\n", _GATE
+        "a handler's approval=True is not heard",
+        "capabilities/gate.py",
+        "        if case.needs_consent():\n",
+        "        if not case:\n",
+        _GATE,
     ),
     Mutant(
         "the deadline is the wrong way round",
@@ -117,8 +121,8 @@ GATE = (
     Mutant(
         "calls are not charged",
         "capabilities/gate.py",
-        "counted=case.operation is not None and permissions.limits.calls != UNLIMITED",
-        "counted=False",
+        "        if case.operation is None or case.security.permissions.limits.calls == UNLIMITED:\n",
+        "        if case:\n",
         _GATE,
     ),
     Mutant(
@@ -287,8 +291,8 @@ GATE = (
     Mutant(
         "a policy that has to be waited for is not asked",
         "actors/runtime/door.py",
-        "        self._take(delivery, await self._gate.admit_async(*arguments, **keywords))\n",
-        "        assert arguments and keywords\n",
+        "            admission = await self._gate.admit_async(*arguments, **keywords, wanted=wanted)\n",
+        "            return\n",
         _WAITING,
     ),
 )

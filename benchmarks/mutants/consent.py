@@ -1,0 +1,124 @@
+"""Mutants of how the gate and the runtime come by a person's consent: the order, what leaves it unspent, what is not run."""
+
+from __future__ import annotations
+
+from benchmarks.mutants.mutant import Mutant
+
+__all__ = ["CONSENT"]
+
+_SETTLING = "capabilities/settling.py"
+_GATE = ("tests/capabilities/test_consent_gate.py",)
+_TURNS = ("tests/actors/runtime/test_consent_in_turns.py",)
+_ENDS = ("tests/actors/runtime/test_consent_ends.py",)
+_HOUSE = ("tests/actors/runtime/test_system_actors.py",)
+
+CONSENT = (
+    Mutant(
+        "an approval is spent before the intent is on record",
+        _SETTLING,
+        "        record = _record(gate, case, consent)\n        await _spend(desk, case, question, consent)\n",
+        "        await _spend(desk, case, question, consent)\n        record = _record(gate, case, consent)\n",
+        _GATE,
+    ),
+    Mutant(
+        "an approval is spent before the call is reserved",
+        _SETTLING,
+        "    reservation = gate._reserve(case)\n    record: int | None = None\n",
+        "    await _spend(desk, case, question, consent)\n    reservation = gate._reserve(case)\n    record: int | None = None\n",
+        _GATE,
+    ),
+    Mutant("nothing is looked at again after the desk was waited for", _SETTLING, "        gate._look_once_more(case)\n", "", _GATE),
+    Mutant(
+        "a question that has become another one is not asked",
+        _SETTLING,
+        "        if _same(question, again):\n",
+        "        if again:\n",
+        _GATE,
+    ),
+    Mutant(
+        "an approval is spent for nobody",
+        _SETTLING,
+        '    if not wanted():\n        raise Undecidable("whoever asked for it waits no longer")\n',
+        "",
+        _GATE,
+    ),
+    Mutant("a cancellation reaches the spending", _SETTLING, "SPEND_TIMEOUT, shield=True", "SPEND_TIMEOUT, shield=False", _GATE),
+    Mutant(
+        "a turn that was cancelled while it was spent is run", _SETTLING, "    await trio.lowlevel.checkpoint_if_cancelled()\n", "", _GATE
+    ),
+    Mutant("what is revoked in the moment of spending is run", _SETTLING, "    gate._check(case)\n", "", _GATE),
+    Mutant(
+        "what expires in the moment of spending is run",
+        _SETTLING,
+        "    if gate._authority.expired(case.security):\n",
+        "    if not case:\n",
+        _GATE,
+    ),
+    Mutant(
+        "the arguments are not looked at again before the effect",
+        _SETTLING,
+        "    if arguments_digest(arguments_of(case.message)) != question.binding.arguments_digest:\n",
+        "    if not question:\n",
+        _GATE,
+    ),
+    Mutant(
+        "a call that was not run stays reserved", _SETTLING, "            gate.ledger.release(reservation)\n", "            pass\n", _GATE
+    ),
+    Mutant("the desk is not told what was not run", _SETTLING, "        if spent:\n", "        if not spent:\n", _GATE),
+    Mutant(
+        "what the desk says is taken for a consent",
+        _SETTLING,
+        "        if type(consent) is not Consent:\n",
+        "        if not consent:\n",
+        _GATE,
+    ),
+    Mutant(
+        "a predicate's zero is as good as False",
+        "capabilities/cases.py",
+        "        return answer is not False\n",
+        "        return bool(answer)\n",
+        _GATE,
+    ),
+    Mutant(
+        "a predicate that raises asks for nothing",
+        "capabilities/cases.py",
+        "                raise\n            return True\n",
+        "                raise\n            return False\n",
+        _GATE,
+    ),
+    Mutant(
+        "an asker that has gone is still worked for",
+        "actors/runtime/door.py",
+        "slot.stage == ABANDONED and not slot.detached",
+        "slot.stage == ABANDONED and slot.detached",
+        _ENDS,
+    ),
+    Mutant(
+        "approvals do not go on with what is handed over",
+        "actors/runtime/context.py",
+        "approvals=turn.postmark.approvals if turn.postmark is not None else ()",
+        "approvals=()",
+        _TURNS,
+    ),
+    Mutant(
+        "an approved turn's outcome is not told",
+        "actors/runtime/door.py",
+        "            self._kernel.household.note(desk.note_outcome, admission.consent, _told(error))\n",
+        "            _told(error)\n",
+        _TURNS,
+    ),
+    Mutant(
+        "whoever has a ref of the household may use it",
+        "actors/runtime/door.py",
+        "        if context is not self._kernel.household.context:\n",
+        "        if context is None:\n",
+        _HOUSE,
+    ),
+    Mutant(
+        "what is left to be noted is not waited for",
+        "actors/runtime/household.py",
+        "            if self._notes:\n",
+        "            if not self._notes:\n",
+        _HOUSE,
+    ),
+)
