@@ -27,7 +27,7 @@ from retinue.actors.approvals.messages import (
 )
 from retinue.actors.approvals.standing_rows import standing_row
 from retinue.actors.approvals.tables import Row, request_of, row_of
-from retinue.actors.approvals.works_asking import Edit, Get, Mark, Search
+from retinue.actors.approvals.works_asking import Decide, Edit, Get, Mark, Search
 from retinue.actors.approvals.works_spending import INDETERMINATE, KeepStanding, Resolve, Tidy, WithdrawStanding
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.deferred import Deferred
@@ -182,16 +182,15 @@ class Desk(Actor):
     async def _find(self, request_id: str) -> ApprovalRequest:
         return request_of(await self._store.ask(Get(request_id, self._office.now_ms)))
 
-    async def _decided(self, request: ApprovalRequest, work: Any) -> Row:
+    async def _decided(self, request: ApprovalRequest, work: Decide | Edit) -> Row:
         """Writes a decision that was recorded as intended; what came of it instead is recorded too."""
         try:
-            row: Row = await self._store.ask(work)
+            return await self._store.ask(work)
         except Exception as error:
             self._record(request, "not taken", work.reviewer, work.asserted, getattr(error, "reason", type(error).__name__), allowed=False)
             raise
         finally:
             self._poked.set()
-        return row
 
     def _class_of(self, request: ApprovalRequest) -> type[Message] | None:
         """The class of the message that the request is about, where the actor lives."""
