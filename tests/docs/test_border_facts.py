@@ -130,6 +130,11 @@ def test_every_status_is_explained() -> None:
     assert documented >= {400, 401, 403, 404, 405, 408, 413, 415, 421, 429, 503}
 
 
+def test_every_reason_of_a_gateway_error_is_explained() -> None:
+    documented = {word for cell in rows(GATEWAY, "`GatewayError.reason` | what") for word in words(cell)}
+    assert documented == set(words((rt.GatewayError.__doc__ or "").partition("reason:")[2]))
+
+
 def test_every_argument_of_a_gateway_and_of_a_client_is_on_the_page() -> None:
     arguments = [*inspect.signature(Gateway).parameters, *inspect.signature(rt.connect).parameters]
     assert [
