@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import time
 from typing import Any
 
@@ -264,6 +265,15 @@ def test_what_is_sent_is_the_token_in_its_header_and_nothing_of_the_environment(
         b"host", b"accept", b"accept-encoding", b"connection", b"user-agent", b"content-type", b"content-length", b"authorization",
     }  # fmt: skip
     assert body == b'{"to":"/user/shop","timeout":0.1,"message":{"type":"client-shop/Price@1","body":{"item":"tea"}}}'
+
+
+def test_no_time_limit_is_sent_as_the_longest_and_not_left_to_a_default(face: Face) -> None:
+    async def test(client: Any) -> Any:
+        return await client.ref(SHOP).ask(Price("tea"), timeout=math.inf)
+
+    with Impostor(0.2, answer(b'{"reply":3}')) as server:
+        assert face.talk(server.url, test, token=TOKEN) == 3
+        assert b'"timeout":2147483648.0,' in server.requests[0]
 
 
 def test_nothing_is_sent_where_the_url_is_wrong(face: Face) -> None:

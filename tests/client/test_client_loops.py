@@ -40,9 +40,11 @@ def loop(request: pytest.FixtureRequest) -> Face:
     return Face(request.param)
 
 
-def test_a_cancelled_ask_cancels_its_handler_unless_it_is_detached(loop: Face, own_shop: RunningShop) -> None:
+def test_a_cancelled_ask_cancels_its_handler_unless_it_is_detached(loop: Face, shared_shop: RunningShop) -> None:
+    path = shared_shop.another()
+
     async def test(client: Any) -> None:
-        ref = client.ref(SHOP)
+        ref = client.ref(path)
         await cut_off(loop, 0.2, lambda: ref.ask(Slow(60)))
         assert await ref.ask(Price("tea"), timeout=10) == 3
         await cut_off(loop, 0.2, lambda: ref.ask(Slow(0.8), detached=True))
@@ -50,12 +52,14 @@ def test_a_cancelled_ask_cancels_its_handler_unless_it_is_detached(loop: Face, o
             await ref.ask(Price("tea"), timeout=0.2)
         assert await ref.ask(Price("tea"), timeout=10) == 3
 
-    loop.talk(own_shop.url, test, token=own_shop.token())
+    loop.talk(shared_shop.url, test, token=shared_shop.token())
 
 
-def test_a_cancelled_stream_is_left(loop: Face, own_shop: RunningShop) -> None:
+def test_a_cancelled_stream_is_left(loop: Face, shared_shop: RunningShop) -> None:
+    path = shared_shop.another()
+
     async def test(client: Any) -> None:
-        ref = client.ref(SHOP)
+        ref = client.ref(path)
 
         async def read() -> None:
             async with ref.stream(Count(10_000, pause=0.02)) as items:
@@ -65,7 +69,7 @@ def test_a_cancelled_stream_is_left(loop: Face, own_shop: RunningShop) -> None:
         await cut_off(loop, 0.3, read)
         assert await ref.ask(Price("tea"), timeout=10) == 3
 
-    loop.talk(own_shop.url, test, token=own_shop.token())
+    loop.talk(shared_shop.url, test, token=shared_shop.token())
 
 
 def test_two_tasks_cannot_read_one_stream(loop: Face, shared_shop: RunningShop) -> None:

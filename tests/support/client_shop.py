@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -196,6 +197,7 @@ class RunningShop:
         self.folder = folder
         self.bounds = {"rate": float("inf"), **bounds}
         self.url = ""
+        self._numbers = itertools.count()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="a shop behind a gateway")
@@ -232,6 +234,16 @@ class RunningShop:
     def token(self, *permissions: Any, subject: str = "ada", seconds: float = 600) -> str:
         """A sealed token."""
         return self.sealer.seal(self.system.authority.mint(subject, list(permissions or ["shop.read"])), expires_seconds=seconds)
+
+    def another(self, cls: type[rt.Actor] = Shop, *arguments: Any, **options: Any) -> str:
+        """Spawns an actor for one test alone; returns its path."""
+        name = f"{cls.__name__.lower()}-{next(self._numbers)}"
+        path: str = self.call(lambda: self.system.spawn(cls, *arguments, name=name, **options)).path
+        return path
+
+    def box(self) -> str:
+        """A mailbox with room for one message, whose actor is busy with its first one until the end; returns its path."""
+        return self.another(Box, self.opened, mailbox=rt.Mailbox(capacity=1))
 
     def close_gateway(self) -> None:
         """Stops the gateway, while the system goes on."""

@@ -24,7 +24,7 @@ MARGIN: Final = 5.0
 """Seconds that an answer may take beyond the time-out that the gateway was given: it answers that the time is over, and that has to come back, too."""
 
 _LONGEST: Final = 2.0**31
-"""Seconds; longer is no limit."""
+"""The most seconds that a gateway takes for a time-out."""
 
 
 @attrs.frozen(kw_only=True)
@@ -173,8 +173,8 @@ def approvals_data(approvals: Sequence[object]) -> dict[str, list[str]]:
 
 
 def timeout_data(seconds: float, name: str = "timeout") -> dict[str, float]:
-    """A time-out in a request: left out where there is no limit."""
-    return {name: seconds} if seconds <= _LONGEST else {}
+    """A time-out in a request. No limit is the longest that can be said: left out, it would be the system's default."""
+    return {name: min(seconds, _LONGEST)}
 
 
 def object_of(what: str, status: int | None, data: object, *keys: str) -> dict[str, Any]:
