@@ -20,7 +20,6 @@ from retinue.actors.runtime import derivation
 from retinue.actors.runtime.asks import ABANDONED, TakenSlot
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import current
-from retinue.actors.runtime.definition import definition_of
 from retinue.actors.runtime.handlers import ASYNC, DEF, GENERATOR, THREAD, HandlerInfo
 from retinue.actors.runtime.stepping import call, not_awaited
 from retinue.actors.runtime.tally import Tally
@@ -346,7 +345,7 @@ def _asked(delivery: Delivery) -> tuple[tuple[Any, ...], dict[str, Any]]:
         "approval": handler.approval,
         "approvals": postmark.approvals if postmark is not None else (),
         "four_eyes": handler.four_eyes,
-        "definition": partial(definition_of, handler),
+        "definition": handler.definition,
     }
 
 

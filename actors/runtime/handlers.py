@@ -9,6 +9,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar, Union, overload
 
+from retinue.actors.runtime.definition import definition_of
 from retinue.capabilities.cases import ApprovalRule
 from retinue.mailbox.messages import Message, MessageInfo, message_info
 from retinue.security.errors import DefinitionError
@@ -113,6 +114,10 @@ class HandlerInfo:
     def guarded(self) -> bool:
         """Whether the gate may have to ask for a person's consent."""
         return self.requires is not None or self.approval is not False
+
+    def definition(self, kind: type) -> str:
+        """The digest of what it is, for messages of exactly this class."""
+        return definition_of(self, kind)
 
     def by_worker(self) -> HandlerInfo:
         """The same handler, never run in an asker's own task."""

@@ -407,7 +407,7 @@ class Kernel(Scheduler):
         if children is None:
             children = parent.children = {}
         children[key] = cell
-        if not self.household.owns(cell):
+        if self.household.guardian is None or not self.household.owns(cell):
             self.spawned += 1
         return cell
 
@@ -429,7 +429,7 @@ class Kernel(Scheduler):
             await self.breathe(trio.lowlevel.checkpoint)  # a loop of spawns must be one that can be cancelled
         turn = current()
         security = derivation.child_grant(self, turn, parent, grant)
-        spec = self.spec(cls, supervision, mailbox, own=self.household.owns(parent))
+        spec = self.spec(cls, supervision, mailbox, own=self.household.guardian is not None and self.household.owns(parent))
         cell = self.make_cell(parent, spec, name, security, (arguments, keywords) if arguments or keywords else None)
         if not spec.hooked:
             try:
@@ -489,7 +489,7 @@ class Kernel(Scheduler):
     def retire(self, cell: Cell) -> None:
         """Keeps the counts of an actor that has ended."""
         self.door.tally.retire(cell)
-        if self.household.owns(cell):
+        if self.household.guardian is not None and self.household.owns(cell):
             self.household.handled += cell.handled
         else:
             self.retired_handled += cell.handled
