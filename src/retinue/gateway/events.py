@@ -57,7 +57,11 @@ class Events:
                 await self._send(b": still here\n\n")
 
     async def _send(self, data: bytes, *, last: bool = False) -> None:
-        async with self._lock:
+        try:
+            self._lock.acquire_nowait()  # without the checkpoint of acquire(): sending has one
+        except trio.WouldBlock:
+            await self._lock.acquire()
+        try:
             if self._ended:
                 return
             with trio.CancelScope(shield=True):
@@ -69,3 +73,5 @@ class Events:
                     await self._visit.part(data, last=last)
             self._sent_at = trio.current_time()
             self._ended = last
+        finally:
+            self._lock.release()

@@ -264,7 +264,11 @@ class Connection(TCPServer):
             return
         data = memoryview(event.data)
         patience = self._bounds.write_timeout
-        async with self.send_lock:
+        try:
+            self.send_lock.acquire_nowait()  # without the checkpoint of acquire(): sending has one
+        except trio.WouldBlock:
+            await self.send_lock.acquire()
+        try:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + patience) as scope:
                 try:
                     await self.stream.send_all(data[:SENT])
@@ -275,6 +279,8 @@ class Connection(TCPServer):
                     self.abort()
             if scope.cancelled_caught:
                 self.abort()
+        finally:
+            self.send_lock.release()
 
     async def _close(self) -> None:
         try:
