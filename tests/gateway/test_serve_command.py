@@ -133,7 +133,12 @@ def token_of(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("function", "number", "code"),
-    [("main", signal.SIGTERM, 0), ("main", signal.SIGINT, 130), ("plain", signal.SIGTERM, 0), ("plain", signal.SIGINT, 130)],
+    [
+        ("main", signal.SIGTERM, 0),
+        pytest.param("main", signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param("plain", signal.SIGTERM, 0, marks=pytest.mark.slow),
+        pytest.param("plain", signal.SIGINT, 130, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_ends_it_in_good_order(folder: Path, function: str, number: int, code: int) -> None:
     with serving(folder, function) as (process, url):
