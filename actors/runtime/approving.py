@@ -30,6 +30,15 @@ Reviewer = Callable[[Any], Any]
 """Takes an `rt.ApprovalRequest` and gives an `rt.Review`, or None: then the request waits. It may be `async def`."""
 
 
+def _load() -> None:
+    importlib.import_module("retinue.actors.approvals.book")
+    for library in ("sqlite_utils", "cryptography.hazmat.primitives.asymmetric.ed25519"):
+        try:
+            importlib.import_module(library)
+        except ImportError:  # the desk says so, where it needs it
+            pass
+
+
 class DeskWay:
     """A `ConsentDesk` for the gate of one system, and what `system.approvals` is.
 
@@ -59,7 +68,7 @@ class DeskWay:
     async def _desk(self) -> ConsentDesk:
         """The desk itself. The first time its modules are loaded, and the libraries beneath them: not in the loop."""
         if self._book is None:
-            await trio.to_thread.run_sync(importlib.import_module, "retinue.actors.approvals.book")
+            await trio.to_thread.run_sync(_load)
         return self.book.desk
 
     @property

@@ -7,7 +7,6 @@ make such a verdict wrong (a revocation, a capability or a policy that changed) 
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import aclosing
 from functools import partial
 from threading import get_ident
@@ -44,10 +43,6 @@ _RECORDED = frozenset({"L2", "L3"})
 
 MOST_VERDICTS = 512
 """Verdicts that are remembered beside those in the cells, for actors that work for several contexts or have several handlers by turns."""
-
-
-_STOPPING = hashlib.sha256(b"retinue/Stop@1").hexdigest()
-"""What a consent to stop an actor is bound to, in place of a handler."""
 
 
 @message(name="retinue/Stop@1")
@@ -178,7 +173,9 @@ class Door:
             )
 
     async def admit_stop(self, turn: Delivery, target: Cell) -> None:
-        """Asks the gate whether an actor that is not the target's parent may stop it. Raises Denied or ApprovalRequired."""
+        """Asks the gate whether an actor that is not the target's parent may stop it. Raises Denied, or ApprovalRequired without a request: no token goes with a
+        stop.
+        """
         admission = await self._gate.admit_async(
             turn.security,
             turn.cell.grant,
@@ -187,12 +184,7 @@ class Door:
             path=target.path,
             message_type=Stop,
             risk="L1",
-            definition=_STOPPING,
         )
-        if (
-            admission.consent is not None and self._gate.desk is not None
-        ):  # a standing one: what is stopped has been, as far as anybody can tell
-            self._kernel.household.note(self._gate.desk.note_outcome, admission.consent, SUCCEEDED)
         if admission.record is None:
             self.tally.add(target, turn.security, "actor.stop")
 
