@@ -215,6 +215,19 @@ def test_where_consent_is_needed_the_id_is_printed_and_how_to_go_on(shop: Runnin
     decide(shop)
 
 
+def test_a_person_at_the_systems_machine_decides_with_another_command(shop: RunningShop) -> None:
+    request_id = pay(shop, 15).stdout.strip()
+    approved = CliRunner().invoke(main, ["approvals", "approve", request_id, "--data-dir", str(shop.folder), "--reviewer", "bob"])
+    assert approved.exit_code == 0, approved.output
+    waited = pay(shop, 15, "--wait-approval", "20")
+    assert (waited.exit_code, waited.stdout) == (0, "paid 15 to ACME\n"), waited.output
+    other_id = pay(shop, 16).stdout.strip()
+    approval = (
+        CliRunner().invoke(main, ["approvals", "approve", other_id, "--data-dir", str(shop.folder), "--reviewer", "bob"]).stdout.strip()
+    )
+    assert pay(shop, 16, "--approval", approval).stdout == "paid 16 to ACME\n"
+
+
 def test_it_can_wait_for_the_person(shop: RunningShop) -> None:
     thread = threading.Thread(target=decide, args=(shop,))
     thread.start()

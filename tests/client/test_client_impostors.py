@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import math
+import ssl
 import time
 from typing import Any
 
 import pytest
+import trustme
 
 import retinue as rt
 from client_faces import Face
@@ -274,6 +276,22 @@ def test_no_time_limit_is_sent_as_the_longest_and_not_left_to_a_default(face: Fa
     with Impostor(0.2, answer(b'{"reply":3}')) as server:
         assert face.talk(server.url, test, token=TOKEN) == 3
         assert b'"timeout":2147483648.0,' in server.requests[0]
+
+
+def test_a_certificate_that_nobody_here_trusts_is_refused_before_anything_is_sent(face: Face) -> None:
+    authority = trustme.CA()
+    served, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(served)
+    authority.configure_trust(trusting)
+    with Impostor(answer(b'{"reply":3}'), tls=served) as server:
+        with pytest.raises(rt.GatewayError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+            face.talk(server.url, ask, token=TOKEN)
+        assert (caught.value.reason, caught.value.delivered) == ("unreachable", False)
+        assert server.requests == []
+        assert face.talk(server.url, ask, token=TOKEN, tls=trusting) == 3
+        with pytest.raises(rt.GatewayError):  # another name than the certificate's
+            face.talk(server.url.replace("127.0.0.1", "localhost"), ask, token=TOKEN, tls=trusting)
+        assert len(server.requests) == 1
 
 
 def test_nothing_is_sent_where_the_url_is_wrong(face: Face) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -33,14 +34,16 @@ class Impostor:
 
     Args:
         script: What each request is answered with: bytes, numbers (seconds to wait), `HANG`; then the connection is closed.
+        tls: Its certificate; None: no encryption.
     """
 
-    def __init__(self, *script: object) -> None:
+    def __init__(self, *script: object, tls: ssl.SSLContext | None = None) -> None:
         self.script: Iterable[object] = script
+        self._tls = tls
         self.requests: list[bytes] = []
         self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -74,6 +77,8 @@ class Impostor:
         with connection:
             connection.settimeout(10)
             try:
+                if self._tls is not None:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
                 self.requests.append(_read_request(connection))
                 for step in self.script:
                     if step is HANG:
@@ -86,6 +91,8 @@ class Impostor:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # the client has left, which is its right
+            finally:
+                connection.close()
 
 
 def _read_request(connection: socket.socket) -> bytes:

@@ -50,6 +50,9 @@ def connect(
 
     with connect("http://127.0.0.1:8420", token=token) as client:
         print(client.ref("/user/shop").ask(Price("tea")))
+
+    May be used from several threads. Time-outs count from one byte to the next while an answer's headers come, so a server that drips them is waited for
+    longer than they say; on trio and under asyncio it is not.
     """
     session = Session(url, token=token, timeout=timeout, connect_timeout=connect_timeout, plain=plain, max_answer=max_answer, wire=wire)
     return Client(session, Connection(session.address.origin, tls_of(tls, encrypted=session.address.tls)))

@@ -19,7 +19,7 @@ LIMITS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=64,
 
 def failure_of(error: httpx.HTTPError | httpx.InvalidURL | httpx.StreamError, exchange: Exchange[Any], origin: str) -> RetinueError:
     """The error for a request that was not answered. Nothing of it holds the token: httpx's own errors keep the request, with its headers."""
-    text = f"{type(error).__name__}{f': {error}' if str(error) else ''}"
+    text = _text_of(error)
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
         return GatewayError(f"no connection to {origin} in time; nothing was sent", reason="unreachable", delivered=False)
     if isinstance(error, httpx.ConnectError):
@@ -38,6 +38,18 @@ def failure_of(error: httpx.HTTPError | httpx.InvalidURL | httpx.StreamError, ex
         f"the connection to {origin} broke off before {exchange.what} was answered ({text}). The outcome is unknown: it may have been carried out",
         reason="broken",
     )
+
+
+def _text_of(error: BaseException) -> str:
+    """The error's name and text; where it has none (on trio, say), that of the first one behind it that has: a certificate that nobody trusts, a refused connection."""
+    behind: BaseException | None = error
+    for _ in range(10):
+        if behind is None:
+            break
+        if str(behind):
+            return f"{type(error).__name__}: {behind}"
+        behind = behind.__cause__ or behind.__context__
+    return type(error).__name__
 
 
 def tls_of(given: ssl.SSLContext | None, *, encrypted: bool) -> ssl.SSLContext:
