@@ -11,7 +11,7 @@ from housekeeping import ROOT
 from retinue.cli.group import COMMANDS
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".sh"))
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
 
