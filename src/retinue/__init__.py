@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from retinue.actors.approvals.messages import ApprovalEvent, ApprovalStatistics, Interrupted
-    from retinue.actors.approvals.review import Review, Reviewer
+    from retinue.actors.approvals.review import Review
     from retinue.actors.runtime.actor import Actor, handler
     from retinue.actors.runtime.context import Deferred
     from retinue.actors.runtime.errors import (
@@ -171,7 +171,6 @@ __all__ = [
     "Restriction",
     "RetinueError",
     "Review",
-    "Reviewer",
     "Revoked",
     "Sealer",
     "SecurityContext",
@@ -287,7 +286,6 @@ _HOMES = {
     "Restriction": "retinue.security.restrictions",
     "RetinueError": "retinue.security.errors",
     "Review": "retinue.actors.approvals.review",
-    "Reviewer": "retinue.actors.approvals.review",
     "Revoked": "retinue.security.errors",
     "Sealer": "retinue.security.seal",
     "SecurityContext": "retinue.security.context",
