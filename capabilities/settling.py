@@ -59,15 +59,17 @@ async def settle(gate: Gate, case: Case, wanted: Callable[[], bool]) -> Admissio
         await _spend(desk, case, question, consent)
         spent = True
         await _last_look(gate, case, question, wanted)
-    except BaseException:
         if reservation is not None:
-            gate.ledger.release(reservation)
-        _record_not_run(gate, case, record)
-        if spent:
-            await _tell(desk, consent)
+            gate.ledger.settle(reservation, calls=1)
+    except BaseException:
+        try:
+            if reservation is not None:
+                gate.ledger.release(reservation)
+            _record_not_run(gate, case, record)
+        finally:
+            if spent:
+                await _tell(desk, consent)
         raise
-    if reservation is not None:
-        gate.ledger.settle(reservation, calls=1)
     gate.allowed += 1
     return Admission(case.message, False, record, consent)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,11 +31,13 @@ Reviewer = Callable[[Any], Any]
 """Takes an `rt.ApprovalRequest` and gives an `rt.Review`, or None: then the request waits. It may be `async def`."""
 
 
+_LOADED = ("retinue.actors.approvals.book", "sqlite_utils", "cryptography.hazmat.primitives.asymmetric.ed25519")
+
+
 def _load() -> None:
-    importlib.import_module("retinue.actors.approvals.book")
-    for library in ("sqlite_utils", "cryptography.hazmat.primitives.asymmetric.ed25519"):
+    for module in _LOADED:
         try:
-            importlib.import_module(library)
+            importlib.import_module(module)
         except ImportError:  # the desk says so, where it needs it
             pass
 
@@ -67,7 +70,7 @@ class DeskWay:
 
     async def _desk(self) -> ConsentDesk:
         """The desk itself. The first time its modules are loaded, and the libraries beneath them: not in the loop."""
-        if self._book is None:
+        if self._book is None and any(name not in sys.modules for name in _LOADED):
             await trio.to_thread.run_sync(_load)
         return self.book.desk
 

@@ -164,6 +164,8 @@ class Household:
 
     def _start(self, job: _Job, *, holder: bool) -> None:
         kernel = self._kernel
+        if not kernel.thread:
+            raise SystemClosed(f"the system {kernel.name!r} has not started: use it inside `async with ActorSystem(…) as system`")
         if get_ident() != kernel.thread:
             raise WrongThread(f"the system {kernel.name!r} runs in another thread; use retinue.sync or retinue.aio there")
         if self.ended:

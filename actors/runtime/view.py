@@ -42,6 +42,18 @@ class SystemView:
             "self.ctx.security.narrow(…), or have the system's holder mint one and send it."
         )
 
+    @property
+    def approvals(self) -> NoReturn:
+        """Always refused: an approval never comes from an agent. It lets `ApprovalRequired` through, to whoever asked.
+
+        Raises:
+            Denied: Always, with what to do.
+        """
+        raise Denied(
+            "an actor cannot approve: a person decides, with the system's approvals, which are its holder's alone. Fix: let ApprovalRequired through to "
+            "whoever asked, who sends the message again with the token."
+        )
+
     def statistics(self) -> SystemStatistics:
         """The system's counts at this moment."""
         kernel = self._kernel

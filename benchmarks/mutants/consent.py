@@ -62,7 +62,11 @@ CONSENT = (
         _GATE,
     ),
     Mutant(
-        "a call that was not run stays reserved", _SETTLING, "            gate.ledger.release(reservation)\n", "            pass\n", _GATE
+        "a call that was not run stays reserved",
+        _SETTLING,
+        "                gate.ledger.release(reservation)\n",
+        "                pass\n",
+        _GATE,
     ),
     Mutant("the desk is not told what was not run", _SETTLING, "        if spent:\n", "        if not spent:\n", _GATE),
     Mutant(

@@ -175,6 +175,44 @@ async def test_what_is_handled_by_an_approval_cannot_be_set_aside() -> None:
         assert desk.outcomes == {token: "failed: DefinitionError"}
 
 
+async def test_an_actor_has_no_way_to_approve() -> None:
+    found: list[Any] = []
+
+    class Sly(rt.Actor):
+        @rt.handler
+        async def plain(self, _: Plain) -> str:
+            for deed in (lambda: self.ctx.system.approvals, lambda: system.approvals.pending().send(None)):
+                try:
+                    deed()
+                except rt.Denied as error:
+                    found.append(str(error))
+            return "done"
+
+    async with rt.ActorSystem() as system:
+        assert await (await system.spawn(Sly)).ask(Plain()) == "done"
+        assert len(found) == 2 and all("approve" in text for text in found)
+
+
+async def test_a_ledger_that_fails_after_the_spending_leaves_a_call_that_was_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[Any] = []
+    async with rt.ActorSystem() as system:
+        desk = with_desk(system, FakeDesk())
+        worker = await system.spawn(Worker, log)
+        ada = system.authority.mint("ada", ["work.**", rt.limit(calls=5)])
+        token = desk.approve((await error_of(worker.ask(Plain(), context=ada))).request)
+        desk.hooks["spent"] = lambda: monkeypatch.setattr(type(system._kernel.gate.ledger), "settle", _fails)
+        error = await error_of(worker.ask(Plain(), context=ada, approvals=[token]))
+        monkeypatch.undo()
+        assert isinstance(error, rt.Denied) and error.reason == "undecided"
+        assert log == [] and desk.outcomes == {token: "not run"}
+        (balance,) = await system.budgets.balance(ada)
+        assert (balance.spent.calls, balance.reserved.calls) == (0, 0)
+
+
+def _fails(*_: Any, **__: Any) -> None:
+    raise ZeroDivisionError
+
+
 async def test_there_is_no_approval_in_hooks_tasks_and_other_turns() -> None:
     found: list[Any] = []
 

@@ -212,6 +212,8 @@ async def test_a_consultation_ends_with_who_waits_for_it_and_what_it_raises_come
             with pytest.raises(RuntimeError, match="ends nothing else") as caught:
                 await kernel.consult(fail, fatal)
             assert caught.value.__cause__ is fatal
+        with pytest.raises(rt.SystemClosed, match="has not started"):
+            await rt.ActorSystem()._kernel.consult(wait)
         with pytest.raises(rt.WrongThread):
             await trio.to_thread.run_sync(lambda: kernel.consult(wait).send(None))
 
