@@ -310,7 +310,13 @@ class RemoteWatch:
         self._events.__exit__(kind, error, traceback)
 
     def wait(self) -> RemoteTerminated:
-        """Blocks, without a limit of its own, until the actor has ended. Raises StreamClosed where the connection was lost, GatewayError where there is no such actor."""
+        """Blocks, without a limit of its own, until the actor has ended.
+
+        Raises:
+            StreamClosed: The connection was lost.
+            AskTimeout: The watch has lasted as long as the gateway lets one last (an hour, unless it was told otherwise); watch again.
+            GatewayError: There is no such actor.
+        """
         if self.terminated is None:
             if not self._entered:
                 with self:
