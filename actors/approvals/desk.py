@@ -6,6 +6,7 @@ It lives under `/system`, where no actor's ref leads, and takes messages from th
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from retinue.actors.approvals.office import Office
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.watch import StopReason
-    from retinue.actors.store.store import Store
     from retinue.mailbox.messages import Message
 
 __all__ = ["Desk"]
@@ -77,7 +77,7 @@ class Desk(Actor):
         store: The store of the file.
     """
 
-    def __init__(self, office: Office, store: Ref[Store]) -> None:
+    def __init__(self, office: Office, store: Ref[Any]) -> None:
         self._office = office
         self._store = store
         self._poked = trio.Event()
@@ -93,8 +93,7 @@ class Desk(Actor):
         """Approve; see `Approve`."""
         office = self._office
         request = await self._find(message.id)
-        # In a thread: the key's folder may be locked by another process, while it mends a file.
-        key = await trio.to_thread.run_sync(office.keys.signing)
+        key = await office.signing_key()
         work = approval_of(
             request,
             key,
@@ -156,7 +155,7 @@ class Desk(Actor):
             open=message.open,
             definition=message.definition,
         )
-        signed = sign_standing(await trio.to_thread.run_sync(office.keys.signing), consent)
+        signed = sign_standing(await office.signing_key(), consent)
         row = standing_row(consent, signed)
         self._write("always", True, message.approver, message.asserted, detail=f"{consent.id}: {row['described']}", subject=message.subject)
         await self._store.ask(KeepStanding(row, now, office.owner))
@@ -255,8 +254,12 @@ class Desk(Actor):
                     _log.warning("the desk cannot look into its file: %s", error)
                 self._let_go()
                 await trio.sleep(POLL)
-            await trio.sleep(PAUSE)
-            with trio.move_on_after(POLL if self._waiting else IDLE_POLL):
+            if self._office.folder is None:  # nobody else can change anything, so there is nothing to look for
+                patience = PATIENCE if self._waiting else math.inf
+            else:
+                await trio.sleep(PAUSE)
+                patience = POLL if self._waiting else IDLE_POLL
+            with trio.move_on_after(patience):
                 await self._poked.wait()
             self._poked = trio.Event()
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 
 from retinue.actors.approvals.desk import Desk
 from retinue.actors.approvals.keys import DeskKeys
+from retinue.actors.approvals.memory import MemoryStore
 from retinue.actors.approvals.messages import Approve, EditRequest, Poke, Reject
 from retinue.actors.approvals.owners import new_owner
 from retinue.actors.approvals.review import Review, Reviewer, ask_reviewer, name_of
@@ -32,6 +33,7 @@ from retinue.security.errors import ApprovalError, ApprovalRequired, Denied
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.ref import Ref
+    from retinue.security.approval_keys import SigningKey
 
 __all__ = ["Office"]
 
@@ -63,7 +65,7 @@ class Office:
         self._reviewer = reviewer
         self._reviewer_timeout = reviewer_timeout
         self._opening = trio.Lock()
-        self._store: Ref[Store] | None = None
+        self._store: Ref[Any] | None = None
         self._desk: Ref[Desk] | None = None
         self.standing = StandingReader()
         self._reviewing: dict[str, trio.Event] = {}
@@ -75,7 +77,7 @@ class Office:
         """The time, as the authority tells it."""
         return self.kernel.authority.now_ms()
 
-    async def store(self) -> Ref[Store]:
+    async def store(self) -> Ref[Any]:
         """The store of the file. Raises StoreUnavailable."""
         if self._store is None:
             await self._open()
@@ -93,19 +95,26 @@ class Office:
         async with self._opening:
             if self._desk is not None:
                 return
-            await trio.to_thread.run_sync(_warm_up)
-            path = None
-            if self.folder is not None:
-                try:
-                    self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                except OSError as error:
-                    raise StoreUnavailable(
-                        f"data_dir={str(self.folder)[:200]!r} cannot be made or is no folder: {error.strerror}."
-                    ) from error
-                path = self.folder / FILE
             if self._store is None:
-                self._store = await self.kernel.system_actor(Store, path, SCHEMA, name="approvals-store")
+                self._store = await self._open_store()
             self._desk = await self.kernel.system_actor(Desk, self, self._store, name="approvals")
+
+    async def _open_store(self) -> Ref[Any]:
+        if self.folder is None:
+            return await self.kernel.system_actor(MemoryStore, name="approvals-store")
+        await trio.to_thread.run_sync(_warm_up)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"data_dir={str(self.folder)[:200]!r} cannot be made or is no folder: {error.strerror}.") from error
+        return await self.kernel.system_actor(Store, self.folder / FILE, SCHEMA, name="approvals-store")
+
+    async def signing_key(self) -> SigningKey:
+        """The private key. Raises KeyFileError."""
+        if self.folder is None:
+            return self.keys.signing()
+        # In a thread: the key's folder may be locked by another process, while it mends a file.
+        return await trio.to_thread.run_sync(self.keys.signing)
 
     # -- what the gate asks: see `retinue.capabilities.consent` ---------------------------------------------------------------------------------------
 
@@ -267,9 +276,9 @@ class Office:
 
 def _warm_up() -> None:
     """Imports what signatures need, which takes long enough to hold the loop up."""
-    from retinue.security.approval_keys import SigningKey
+    from retinue.security import approval_keys
 
-    SigningKey.ephemeral().sign(b"")
+    approval_keys.SigningKey.ephemeral().sign(b"")
 
 
 def _required(question: Question, request: ApprovalRequest) -> ApprovalRequired | Denied:

@@ -19,6 +19,7 @@ from trio.testing import MockClock
 
 import retinue as rt
 from core_authority import error_of
+from retinue.actors.runtime.approving import _load
 from retinue.capabilities.budgets import Ledger
 from retinue.security import Authority
 
@@ -241,6 +242,7 @@ SYSTEM: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("option", SYSTEM)
 async def test_an_option_of_a_system_changes_a_verdict(option: str, autojump_clock: MockClock) -> None:
     given, expected = SYSTEM[option]
+    _load()  # the desk; else it is loaded in a thread, which a clock that jumps does not wait for
     assert await verdict() == "read"
     assert await verdict(**given) == expected
 
