@@ -234,9 +234,12 @@ class Desk(Actor):
     @handler(raises=_RAISES)
     async def changes(self, message: Changes) -> tuple[int, tuple[ApprovalEvent, ...]]:
         """Answer when there are events; see `Changes`."""
-        last, rows = await self._store.ask(Search(message.after))
-        if message.after < 0 or rows or last < message.after:  # the last: of a file that is not there any more
-            return last, _events(rows)
+        for _ in range(3):
+            last, rows = await self._store.ask(Search(message.after))
+            if message.after < 0 or rows or last < message.after:  # the last: of a file that is not there any more
+                return last, _events(rows)
+            if self._seen <= last:
+                break  # else the desk has seen something since, and would not tell of it again
         if len(self._waiting) < MAX_WAITING:
             self._waiting.append((message.after, time.monotonic() + PATIENCE, self.ctx.defer()))
             self._poked.set()

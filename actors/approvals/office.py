@@ -39,6 +39,9 @@ __all__ = ["Office"]
 
 _log = logging.getLogger("retinue.approvals")
 
+MAX_REVIEWERS: Final = 32
+"""Plain reviewer hooks that may run at the same time, each in a thread; further ones wait, within their time."""
+
 MAX_EDITS: Final = 3
 """How often in a row a reviewer hook may edit one call."""
 
@@ -68,6 +71,7 @@ class Office:
         self._store: Ref[Any] | None = None
         self._desk: Ref[Desk] | None = None
         self.standing = StandingReader()
+        self._reviewers = trio.CapacityLimiter(MAX_REVIEWERS)
         self._reviewing: dict[str, trio.Event] = {}
 
     # -- the actors --------------------------------------------------------------------------------------------------------------------------------
@@ -249,7 +253,7 @@ class Office:
 
     async def _review(self, request: ApprovalRequest) -> Review | None:
         assert self._reviewer is not None
-        return await ask_reviewer(self._reviewer, request, self._reviewer_timeout)
+        return await ask_reviewer(self._reviewer, request, self._reviewer_timeout, self._reviewers)
 
     async def _carry_out(self, request: ApprovalRequest, review: Review) -> ApprovalRequest:
         """Decides as the hook says. Where another was quicker, their decision holds."""

@@ -88,13 +88,14 @@ def name_of(reviewer: Reviewer) -> str:
     return f"reviewer {name}"[:255]
 
 
-async def ask_reviewer(reviewer: Reviewer, request: ApprovalRequest, timeout: float) -> Review | None:
+async def ask_reviewer(reviewer: Reviewer, request: ApprovalRequest, timeout: float, limiter: trio.CapacityLimiter) -> Review | None:
     """Asks a hook; None where it decides nothing. Only cancellation gets out of here.
 
     Args:
         reviewer: The hook.
         request: What it is asked about.
         timeout: Seconds that it may take.
+        limiter: How many plain hooks may run at once: one that never comes back keeps its thread, and must not take everybody's.
     """
     answer: object = None
     with trio.move_on_after(timeout) as scope:
@@ -102,7 +103,7 @@ async def ask_reviewer(reviewer: Reviewer, request: ApprovalRequest, timeout: fl
             if _is_async(reviewer):
                 answer = await _awaited(reviewer(request))
             else:
-                answer = await trio.to_thread.run_sync(reviewer, request, abandon_on_cancel=True)
+                answer = await trio.to_thread.run_sync(reviewer, request, abandon_on_cancel=True, limiter=limiter)
                 if inspect.isawaitable(answer):
                     answer = await _awaited(answer)
         except Exception:
