@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 import retinue as rt
 from consent_actors import WAYS, Blocking, Plain, Worker
@@ -64,6 +65,19 @@ async def test_a_thread_and_a_stream_run_by_the_real_desk_too() -> None:
         assert await system.approvals.indeterminate() == ()
         await system.wait_quiet()
         assert conserved(system)
+
+
+async def test_a_mock_clock_does_not_run_away_from_a_desk_without_a_folder(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retinue.actors.runtime.approving._LOADED", ("no.such.module",))  # as the first time in a process
+    async with rt.ActorSystem() as system:
+        log: list[Any] = []
+        worker = await system.spawn(Worker, log)
+        required = await error_of(worker.ask(Plain()))
+        token = await system.approvals.approve(required.request.id, reviewer="bob")
+        await worker.ask(Plain(), approvals=[token])
+        assert [text for text, _ in log] == ["plain"] and trio.current_time() < 1
 
 
 async def test_a_question_asked_again_is_the_same_request_until_it_is_decided() -> None:
