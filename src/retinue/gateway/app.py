@@ -76,7 +76,7 @@ class Gateway:
         self._guard = Guard(system.sealer() if sealer is None else sealer, hosts, origins, self.bounds)
         wires = Wires(kernel, self.bounds, open_handlers=open_handlers)
         permits = Permits(kernel)
-        self._asking = Asking(system, wires, self.bounds)
+        self._asking = Asking(system, wires, self.bounds, self._guard, self.refusals)
         self._closing = False
         self._server: Server | None = None
         self._router = Router(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from retinue.errors import AskTimeout, GatewayError, RemoteError, RetinueError, SystemClosed, WireError
+from retinue.errors import AskTimeout, GatewayError, RemoteError, RetinueError, SystemClosed, TokenError, WireError
 from retinue.gateway.bodies import body_of, call_of
 from retinue.gateway.events import Events
+from retinue.gateway.guard import shown
 from retinue.gateway.visit import Gone, Visit, json_bytes
 from retinue.gateway.wires import Target, Wires
 from retinue.remote import error_to_data
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.system import ActorSystem
     from retinue.gateway.bodies import Call
     from retinue.gateway.bounds import Bounds
+    from retinue.gateway.guard import Guard
+    from retinue.gateway.refusals import Refusals
 
 __all__ = ["Asking", "Failed"]
 
@@ -47,10 +50,14 @@ class Asking:
         system: The system.
         wires: Finds actors and decodes messages.
         bounds: How long things may take, and how many streams there may be.
+        guard: Looks at the token of an open stream again.
+        refusals: Where it is noted that a stream was ended for its token.
     """
 
-    def __init__(self, system: ActorSystem, wires: Wires, bounds: Bounds) -> None:
+    def __init__(self, system: ActorSystem, wires: Wires, bounds: Bounds, guard: Guard, refusals: Refusals) -> None:
         self._system = system
+        self._guard = guard
+        self._refusals = refusals
         self._kernel = system._kernel
         self._wires = wires
         self._bounds = bounds
@@ -151,7 +158,18 @@ class Asking:
     ) -> None:
         """Sends what the source gives, and in any case a last event that says how it ended."""
         scope = self._open(visit, seconds)
-        events = Events(visit, self._bounds)
+        refused: list[RetinueError] = []
+
+        def recheck() -> None:
+            """A token that has expired or was revoked meanwhile ends what it has opened."""
+            try:
+                self._guard.caller(visit.headers)
+            except RetinueError as error:
+                noted = self._refusals.note(error, caller=visit.caller)
+                refused.append(shown(noted) if isinstance(noted, TokenError) else noted)
+                scope.cancel()
+
+        events = Events(visit, self._bounds, recheck)
         failure: Exception | None = None
         left = False
         try:
@@ -168,7 +186,10 @@ class Asking:
             self._shut(scope)
         if left:
             raise Gone
-        if scope.cancelled_caught:
+        if refused:
+            await events.event("error", json_bytes(error_to_data(refused[0])[1]))
+            failure = None
+        elif scope.cancelled_caught:
             failure = (
                 SystemClosed("the gateway is closing; the stream was cut off")
                 if self._closing

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from retinue.gateway.bounds import Bounds
     from retinue.gateway.visit import Visit
 
@@ -14,6 +16,9 @@ __all__ = ["Events"]
 
 PATIENCE: Final = 1.0
 """Seconds that a stream's first event is waited for. A refusal that comes by then is an answer with its own HTTP status, and no event."""
+
+RECHECK: Final = 5.0
+"""Seconds from one look at the token of an open stream to the next."""
 
 _TYPE: Final = b"text/event-stream; charset=utf-8"
 
@@ -24,13 +29,15 @@ class Events:
     Args:
         visit: The request.
         bounds: How long silence may last.
+        recheck: Called every 5 s: whether the stream may go on is its business.
     """
 
-    __slots__ = ("_ended", "_heartbeat", "_lock", "_sent_at", "_visit")
+    __slots__ = ("_ended", "_heartbeat", "_lock", "_recheck", "_sent_at", "_visit")
 
-    def __init__(self, visit: Visit, bounds: Bounds) -> None:
+    def __init__(self, visit: Visit, bounds: Bounds, recheck: Callable[[], None]) -> None:
         self._visit = visit
         self._heartbeat = bounds.heartbeat
+        self._recheck = recheck
         self._lock = trio.Lock()
         self._sent_at = trio.current_time()
         self._ended = False
@@ -49,16 +56,22 @@ class Events:
 
     async def beat(self) -> None:
         """Sends the headers when the first event takes its time, and a comment after each silence; until it is cancelled."""
+        checked = trio.current_time()
         await trio.sleep(PATIENCE)
         await self.begin()
         while not self._ended:
-            await trio.sleep_until(self._sent_at + self._heartbeat)
-            if trio.current_time() >= self._sent_at + self._heartbeat:
+            await trio.sleep_until(min(self._sent_at + self._heartbeat, checked + RECHECK))
+            now = trio.current_time()
+            if now >= checked + RECHECK:
+                checked = now
+                self._recheck()
+            if now >= self._sent_at + self._heartbeat:
                 await self._send(b": still here\n\n")
 
     async def _send(self, data: bytes, *, last: bool = False) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            self._lock.acquire_nowait()  # without the checkpoint of acquire(): sending has one
+            self._lock.acquire_nowait()  # acquire() would go through the scheduler even where it is free, and sending does that already
         except trio.WouldBlock:
             await self._lock.acquire()
         try:

@@ -264,8 +264,9 @@ class Connection(TCPServer):
             return
         data = memoryview(event.data)
         patience = self._bounds.write_timeout
+        await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            self.send_lock.acquire_nowait()  # without the checkpoint of acquire(): sending has one
+            self.send_lock.acquire_nowait()  # acquire() would go through the scheduler even where it is free, and sending does that already
         except trio.WouldBlock:
             await self.send_lock.acquire()
         try:
