@@ -16,7 +16,8 @@ from retinue.actors.approvals.owners import new_owner
 from retinue.actors.approvals.tables import FILE, row_of
 from retinue.actors.approvals.works_asking import Ask, Get
 from retinue.actors.approvals.works_spending import Count, Indeterminate, NoteOutcome, Resolve, Spend, Tidy, Unspent
-from retinue.security.approval_tokens import read_token
+from retinue.security.approval_keys import SigningKey
+from retinue.security.approval_tokens import read_token, sign_token
 from retinue.security.approvals import ApprovalRequest, Binding, arguments_digest
 
 NOW = 1_900_000_000_000
@@ -228,6 +229,20 @@ def test_a_spent_row_that_somebody_removed_does_not_make_another_token_good(desk
     request, token = desk.approved()
     desk.sql("UPDATE requests SET jti = 'apt_other' WHERE id = ?", request.id)
     assert desk.spend(token) == "unknown"
+
+
+def test_a_token_that_somebody_wrote_to_a_request_which_is_not_approved_is_none(desk: Desk) -> None:
+    rejected, waiting = desk.ask(1), desk.ask(2)
+    desk.file.refuse(rejected.id, kind="rejected", reviewer="bob", note="")
+    for request in (rejected, waiting):
+        token = sign_token(load_signing_of(desk), request.binding, request_id=request.id, approver="bob", now_ms=NOW)
+        jti = read_token(token, desk.file._keys.verifying()).jti
+        desk.sql("UPDATE requests SET jti = ?, token_expires_ms = ?, epoch = 0 WHERE id = ?", jti, NOW + HOUR, request.id)
+        assert desk.spend(token) == "decided"
+
+
+def load_signing_of(desk: Desk) -> SigningKey:
+    return desk.file._keys.signing()
 
 
 def test_after_a_damaged_file_was_mended_nothing_that_was_approved_before_is_good(desk: Desk) -> None:
