@@ -21,6 +21,9 @@ __all__ = ["SHARE", "asks_table", "border", "redeem_table", "streams_table"]
 SHARE = 0.60
 """Of the asks a second that bare starlette gives, with all clients, the gateway is to give so much at least."""
 
+STEADY = 2.0
+"""Seconds between two items of a steady stream."""
+
 PARTS = ("redeem", "asks", "streams")
 
 METHOD = """In each of {rounds} rounds every row of a table runs one block of about {seconds:g} s, in an order that rotates; ratios are formed within a round, between
@@ -29,7 +32,8 @@ item comes once and in order, nothing is redeemed twice, and an error ends the r
 process, do as little as they can, and share the machine's {cores} cores with them."""
 
 REDEEM = """A payment of an actor whose handler has `approval=True` is asked for with its approval token, on a system with a data folder: the token is verified, the spent-set's
-row is on the disk (WAL, `synchronous=FULL`) before the handler runs, and its outcome is noted after. Requests and approvals were made before. The base is Python's
+row is on the disk (WAL, `synchronous=FULL`) before the handler runs, and its outcome is noted after. Requests and approvals were made before. "32 at once" are asks of 32 actors, whose
+redemptions share commits. The base is Python's
 `sqlite3` alone, one INSERT a transaction, in the same kind of folder."""
 
 ASKS = """POST /v1/ask over keep-alive connections, each client with one request on its way. The gateway checks the host, opens the token, reads JSON strictly, makes a typed message of it, asks
@@ -37,7 +41,7 @@ the actor under the token's context through the gate, and answers. The bare app 
 check. "CPU" is the time that the server's process has had for an ask, by the system's account: unlike the rate it does not contain the clients."""
 
 STREAMS = f"""Each stream is an actor of its own behind POST /v1/stream, and gives {ITEMS} items. All are open before the first item. "delay" is from the handler's `yield` to the client's
-read. "steady": a stream has an item a second, one stream after the other; "burst": all give their items at once, so the delay is that of a queue."""
+read. "steady": a stream has an item every {STEADY:g} s, one stream after the other; "burst": all give their items at once, so the delay is that of a queue."""
 
 
 def _progress(text: str) -> None:
@@ -164,7 +168,7 @@ def border(quick: bool, only: list[str], rounds: int | None, seconds: float | No
     if "asks" in only:
         show("asks through the gateway", ASKS, asks_table(measure_asks(rounds=rounds, seconds=seconds, progress=_progress)))
     if "streams" in only:
-        ways = (("steady", 0.1 if quick else 1.0), ("burst", 0.0))
+        ways = (("steady", 0.1 if quick else STEADY), ("burst", 0.0))
         results = [measure_streams(name, streams=streams, every=every, progress=_progress) for name, every in ways]
         show("streams at once", STREAMS, streams_table(results))
     if write:
