@@ -44,8 +44,8 @@ def run(*arguments: object, given: str | None = None) -> Result:
 def minted(folder: Path, *arguments: object) -> str:
     result = run("mint", "--data-dir", folder, "--subject", "ada", *arguments)
     assert result.exit_code == 0, result.output
-    assert result.output.count("\n") == 1
-    return result.output.strip()
+    assert result.stdout.count("\n") == 1
+    return result.stdout.strip()
 
 
 def test_a_minted_token_is_printed_alone_and_is_what_was_asked_for(folder: Path, sealer: Sealer) -> None:
@@ -120,23 +120,48 @@ def test_a_time_that_is_none_is_wrong_usage(folder: Path, text: str) -> None:
 
 
 def test_what_is_missing_or_wrong_is_told_and_makes_no_key(tmp_path: Path) -> None:
-    nowhere = run("mint", "--data-dir", tmp_path / "typo", "--subject", "ada", "--allow", "shop.*")
-    assert nowhere.exit_code == 1
-    assert "there is no folder" in nowhere.output
-    assert not (tmp_path / "typo").exists()
-    assert run("mint", "--data-dir", tmp_path, "--subject", "ada").exit_code == 2
-    assert run("mint", "--data-dir", tmp_path, "--allow", "x").exit_code == 2
-    assert run("mint", "--data-dir", tmp_path, "--subject", "", "--allow", "x").exit_code == 1
-    assert run("mint", "--data-dir", tmp_path, "--subject", "a", "--allow", "a.**.b").exit_code == 2
-    for command in (["revoke", "0" * 24], ["inspect", "--token", "x.y"]):
-        assert run(*command, "--data-dir", tmp_path / "typo").exit_code == 1
-    assert run("revoke", "0" * 24, "--data-dir", tmp_path / "none").exit_code == 1
+    nowhere = tmp_path / "typo"
+    assert run("mint", "--data-dir", nowhere, "--subject", "ada").exit_code == 2
+    assert run("mint", "--data-dir", nowhere, "--allow", "x").exit_code == 2
+    assert run("mint", "--data-dir", nowhere, "--subject", "", "--allow", "x").exit_code == 1
+    assert run("mint", "--data-dir", nowhere, "--subject", "a", "--allow", "a.**.b").exit_code == 2
+    for command in (["revoke", "0" * 24], ["inspect", "--token", minted(tmp_path / "other", "--allow", "x")]):
+        result = run(*command, "--data-dir", nowhere)
+        assert result.exit_code == 1
+        assert "there is no folder" in result.output
+    assert not nowhere.exists()
 
 
 def test_the_first_token_of_a_system_may_be_minted_before_it_starts(tmp_path: Path) -> None:
-    token = minted(tmp_path, "--allow", "shop.*")
-    assert Sealer(Authority(), KeyFile(tmp_path / "tokens.key")).unseal(token).subject == "ada"
-    assert stat.S_IMODE((tmp_path / "tokens.key").stat().st_mode) == 0o600
+    folder = tmp_path / "new" / "data"
+    result = run("mint", "--data-dir", folder, "--subject", "ada", "--allow", "shop.*")
+    assert Sealer(Authority(), KeyFile(folder / "tokens.key")).unseal(result.stdout.strip()).subject == "ada"
+    assert stat.S_IMODE((folder / "tokens.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert f"made {folder / 'tokens.key'}" in result.stderr and str(folder) in result.stderr
+    again = run("mint", "--data-dir", folder, "--subject", "ada", "--allow", "shop.*")
+    assert again.stderr == ""
+    assert inspect(again.stdout.strip()).kid == inspect(result.stdout.strip()).kid
+    (tmp_path / "file").touch()
+    assert run("mint", "--data-dir", tmp_path / "file" / "data", "--subject", "ada", "--allow", "x").exit_code == 1
+
+
+def test_a_token_for_an_audience_is_genuine_for_that_one_and_the_folder_does_not_know_its_own(folder: Path) -> None:
+    token = minted(folder, "--allow", "shop.*", "--audience", "back")
+    narrowed = run("narrow", "--token", minted(folder, "--allow", "shop.*"), "--audience", "back").output.strip()
+    for text in (token, narrowed):
+        unsaid = run("inspect", "--token", text, "--data-dir", folder)
+        assert unsaid.exit_code == 0
+        assert unsaid.output.startswith("state: genuine, for one audience alone") and "audience: back\n" in unsaid.output
+        known = run("inspect", "--token", text, "--data-dir", folder, "--audience", "back")
+        assert (known.exit_code, known.output.splitlines()[0]) == (0, "state: genuine")
+        other = run("inspect", "--token", text, "--data-dir", folder, "--audience", "front")
+        assert (other.exit_code, other.output[:15]) == (1, "state: refused:")
+        assert run("inspect", "--token", text, "--audience", "back").exit_code == 2
+    assert "limit()" not in run("inspect", "--token", narrowed).output
+    assert "and then: the same, for its audience" in run("inspect", "--token", narrowed).output
+    nobodys = run("narrow", "--token", token, "--audience", "front").output.strip()
+    assert run("inspect", "--token", nobodys, "--data-dir", folder).exit_code == 1
 
 
 def test_a_key_that_others_can_read_is_not_used(folder: Path) -> None:
@@ -189,7 +214,7 @@ def test_what_a_token_says_is_unverified_unless_the_key_is_there(folder: Path) -
     for line in ("state: unverified", "subject: ada", "tenant: acme", "audience: back"):
         assert line in said.splitlines()
     assert "permits: allow('shop.*')" in said
-    assert run("inspect", "--token", token, "--data-dir", folder).output.startswith("state: genuine\n")
+    assert run("inspect", "--token", token, "--data-dir", folder, "--audience", "back").output.startswith("state: genuine\n")
     altered = token[:-2] + ("AA" if not token.endswith("AA") else "BB")
     assert "unverified" in run("inspect", "--token", altered).output
     refused = run("inspect", "--token", altered, "--data-dir", folder)

@@ -25,7 +25,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 KEYS: Final = "tokens.key"
 REVOKED: Final = "revoked.jsonl"
-HOUR: Final = 3600.0
+
+NOTHING_SAID: Final = "limit()"
+"""How a block is shown that takes nothing away."""
 
 
 def _folder(command: F) -> F:
@@ -85,7 +87,7 @@ def mint(
 ) -> None:
     """Make a token for a system, with the key in its folder, and print it.
 
-    It permits nothing that the system itself may not do.
+    It permits nothing that the system itself may not do. Where there is no key yet, it is made, with the folder, as `retinue serve` does; that is told.
     """
     from retinue.security.authority import Authority
     from retinue.security.seal import Sealer
@@ -94,8 +96,8 @@ def mint(
         raise click.UsageError("say what it permits: --allow PATTERN, such as --allow 'shop.*' (or --allow '**' for everything)")
     with _refusals():
         authority = Authority()
-        sealer = Sealer(authority, _keys(data_dir, create=True))
         context = authority.mint(subject, restrictions.permissions, tenant=tenant, project=project, session=session)
+        sealer = Sealer(authority, _own_keys(data_dir))  # last: what was mistyped makes no key
         _give(sealer.seal(context, expires_seconds=seconds, audience=audience), out)
 
 
@@ -142,19 +144,30 @@ def narrow(
 @click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The folder of the system: check the token with the key there."
 )
+@click.option("--audience", metavar="NAME", help="With --data-dir: who the system is (`retinue serve --audience`), as the folder does not know it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def inspect(token: str | None, token_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
+def inspect(token: str | None, token_file: Path | None, data_dir: Path | None, audience: str | None, as_json: bool) -> None:
     """Print what a token says.
 
-    Anybody can write such a text, so without --data-dir nothing of it is verified. With it, the exit code is 1 where the system would refuse the token.
+    Anybody can write such a text, so without --data-dir nothing of it is verified. With it, the exit code is 1 where the system would refuse the token. Of a
+    token for one audience that is known only with --audience; without it, the state says so.
     """
     from retinue.security.seal import inspect as look
 
+    if audience is not None and data_dir is None:
+        raise click.UsageError("--audience goes with --data-dir")
     with _refusals():
         text = token_of(token, token_file)
         info = look(text)
-        refused = None if data_dir is None else _refusal(data_dir, text, info.audiences)
-    state = "unverified" if data_dir is None else "genuine" if refused is None else f"refused: {refused}"
+        refused = None if data_dir is None else _refusal(data_dir, text, info.audiences, audience)
+    if data_dir is None:
+        state = "unverified"
+    elif refused is not None:
+        state = f"refused: {refused}"
+    elif info.audiences and audience is None:
+        state = "genuine, for one audience alone; the folder does not say whether its system is that (--audience NAME checks it)"
+    else:
+        state = "genuine"
     if as_json:
         say(json.dumps({"state": state, **attrs.asdict(info), "audiences": sorted(info.audiences)}))
     else:
@@ -187,18 +200,32 @@ def revoke(data_dir: Path, token_or_id: str | None, token: str | None, token_fil
     say("revoked")
 
 
-def _keys(folder: Path, *, create: bool = False) -> KeyFile:
-    """The key file of a folder. Raises ClickException where the folder is not there: a key in a mistyped one would fit no system."""
+def _keys(folder: Path) -> KeyFile:
+    """The key file of a folder. Raises ClickException where the folder is not there."""
     from retinue.security.keys import KeyFile
 
     if not folder.is_dir():
-        raise click.ClickException(
-            f"there is no folder {folder}: name the one that the system was started with (retinue serve --data-dir), or make it first"
-        )
+        raise click.ClickException(f"there is no folder {folder}: name the one that the system was started with (retinue serve --data-dir)")
     keys = KeyFile(folder / KEYS)
-    if create:
-        keys.open()
     keys.ring()
+    return keys
+
+
+def _own_keys(folder: Path) -> KeyFile:
+    """The same for who mints: what is missing is made, so that it does not matter whether the system or its first token comes first. It is told, since a
+    key in a mistyped folder fits no system.
+    """
+    from retinue.security.keys import KeyFile
+
+    keys = KeyFile(folder / KEYS)
+    missing = not keys.path.exists()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.ClickException(f"the folder {folder} cannot be made: {error.strerror}") from None
+    keys.open()
+    if missing:
+        click.echo(f"made {keys.path}, a new key: the token is for the system that is started with --data-dir {folder}", err=True)
     return keys
 
 
@@ -209,11 +236,12 @@ def _sealer(folder: Path) -> Sealer:
     return Sealer(Authority(), _keys(folder), revocations=folder / REVOKED)
 
 
-def _refusal(folder: Path, text: str, audiences: frozenset[str]) -> str | None:
-    """Why the system of a folder would refuse a token; None where it would not."""
+def _refusal(folder: Path, text: str, audiences: frozenset[str], audience: str | None) -> str | None:
+    """Why the system of a folder would refuse a token; None where it would not. With no audience given: where it would not be for its audience."""
     from retinue.security.errors import TokenError
 
-    audience = next(iter(audiences)) if len(audiences) == 1 else None
+    if audience is None and len(audiences) == 1:
+        audience = next(iter(audiences))
     try:
         _sealer(folder).unseal(text, audience=audience)
     except TokenError as error:
@@ -249,7 +277,12 @@ def _lines(info: Any, state: str) -> Iterator[str]:
     yield f"ends: {'never' if info.expires_ms >= UNLIMITED else moment(info.expires_ms)}"
     yield f"key: {visible(info.kid)}"
     for number, (block_id, restriction) in enumerate(zip(info.ids, info.restrictions, strict=True)):
-        yield f"{'permits' if number == 0 else 'and then only'}: {visible(restriction)}  (id {block_id})"
+        if number == 0:
+            yield f"permits: {visible(restriction)}  (id {block_id})"
+        elif restriction == NOTHING_SAID:
+            yield f"and then: the same{', for its audience' if info.audiences else ''}  (id {block_id})"
+        else:
+            yield f"and then only: {visible(restriction)}  (id {block_id})"
 
 
 @contextmanager
