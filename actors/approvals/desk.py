@@ -32,6 +32,7 @@ from retinue.actors.approvals.works_asking import Decide, Edit, Get, Mark, Searc
 from retinue.actors.approvals.works_spending import INDETERMINATE, KeepStanding, Resolve, Tidy, WithdrawStanding
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.deferred import Deferred
+from retinue.actors.runtime.watch import StopReason
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.security.approvals import ApprovalRequest
 from retinue.security.errors import AuthorityError
@@ -40,7 +41,6 @@ from retinue.security.standing import StandingConsent, sign_standing
 if TYPE_CHECKING:
     from retinue.actors.approvals.office import Office
     from retinue.actors.runtime.ref import Ref
-    from retinue.actors.runtime.watch import StopReason
     from retinue.mailbox.messages import Message
 
 __all__ = ["Desk"]
@@ -339,7 +339,7 @@ class Desk(Actor):
     async def on_stop(self, reason: StopReason) -> None:
         """At the system's end: what is still open was interrupted, for nobody is left to say how it went."""
         self._let_go()
-        if reason.name == "SYSTEM":
+        if reason is StopReason.SYSTEM:
             try:
                 await self._store.ask(Tidy(self._office.now_ms, self._office.owner), timeout=2.0)
             except Exception as error:

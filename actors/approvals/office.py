@@ -221,7 +221,7 @@ class Office:
             four_eyes=question.four_eyes,
         )
         store = await self.store()
-        row, made = await store.ask(Ask(row_of(new), now))
+        row, made = await store.ask(Ask(row_of(new), now, self.owner))
         if made:
             await self._poke()
         return request_of(row)

@@ -42,15 +42,19 @@ def status_at(row: Row, now: int) -> Row:
 class Ask(Work[tuple[Row, bool]]):
     """Finds the request that asks the same and waits, or is approved and not spent; else makes one. Answers with it, and whether it is new.
 
+    Those that wait for the same call by a handler that has changed since are cancelled, so that nobody decides about what cannot be done any more.
+
     Attributes:
         row: The row of a new request.
         now_ms: The time.
+        via: The desk that asks.
     """
 
     full: ClassVar[bool] = True
 
     row: Row
     now_ms: int
+    via: str = ""
 
     def run(self, database: Database) -> tuple[Row, bool]:
         """See the class. Raises ApprovalError ("full", "clock")."""
@@ -67,7 +71,22 @@ class Ask(Work[tuple[Row, bool]]):
         )
         if same is not None:
             return same, False
+        _cancel_stale(database, self.row, now, self.via)
         return _insert(database, {**self.row, "reasons": _with_history(database, self.row)}, now), True
+
+
+def _cancel_stale(database: Database, new: Row, now: int, via: str) -> None:
+    """Cancels what waits for the same call by a handler that is another now."""
+    stale = rows(
+        database,
+        "SELECT id FROM requests WHERE status = 'pending' AND subject = ? AND operation IS ? AND arguments_digest = ? AND tenant IS ? AND session IS ? "
+        "AND audience = ? AND definition <> ?",
+        *(new[name] for name in ("subject", "operation", "arguments_digest", "tenant", "session", "audience", "definition")),
+    )
+    for row in stale:
+        note = f"the handler has changed since: {new['id']} asks about the one that there is now"
+        database.execute("UPDATE requests SET status = 'cancelled', decided_ms = ?, note = ? WHERE id = ?", (now, note, row["id"]))
+        add_event(database, now, "cancelled", request=row["id"], who="the desk", detail=note, via=via)
 
 
 def _with_history(database: Database, row: Row) -> str:
@@ -362,13 +381,14 @@ class Search(Work[tuple[int, tuple[Row, ...]]]):
     def run(self, database: Database) -> tuple[int, tuple[Row, ...]]:
         """See the class."""
         (last,) = database.execute("SELECT COALESCE(MAX(number), 0) FROM events").fetchone()
-        if self.after < 0 or self.after >= last:
+        if self.after < 0 or self.after == last:
             return last, ()
+        after = self.after if self.after < last else 0  # of a file that another has taken the place of: all is news then
         found = rows(
             database,
             "SELECT events.*, requests.operation, requests.subject, requests.audience, requests.message_type FROM events LEFT JOIN requests "
             "ON requests.id = events.request_id WHERE events.number > ? ORDER BY events.number LIMIT ?",
-            self.after,
+            after,
             self.limit,
         )
         return (found[-1]["number"] if found else last), tuple(found)

@@ -328,9 +328,14 @@ def test_watching_follows_other_processes_until_ctrl_c(tmp_path: Path) -> None:
             done(tmp_path, "reject", waiting, "--reviewer", "bob", "--note", "no")
             line = process.stdout.readline()
             assert waiting in line and 'rejected by "bob"' in line and line.endswith(": no\n")
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{tmp_path / 'approvals.db'}{suffix}").unlink(missing_ok=True)
+            assert "removed or replaced" in process.stderr.readline()
+            another = asked(tmp_path, n=3)  # it goes on with the file that took the place
+            assert another in process.stdout.readline() and process.stdout.readline() == "  n = 3\n"
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0 and process.stderr.read() == ""
+        assert process.wait(20) == 0 and "Traceback" not in process.stderr.read()
 
 
 def test_no_command_needs_an_event_loop(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from retinue.cli.output import say
 
 if TYPE_CHECKING:
     from retinue.actors.approvals.offline import ApprovalsFile
+    from retinue.security.approvals import ApprovalRequest
 
 __all__ = ["approvals"]
 
@@ -340,17 +341,40 @@ def watch(data_dir: Path, as_json: bool) -> None:
             after, _ = file.events(-1)
             for request in file.find("pending"):
                 tell(request, None, as_json)
+            said = ""
             while True:
                 time.sleep(POLL)
-                after, events = file.events(after)
+                try:
+                    after, events = file.events(after)
+                    said = ""
+                except _unusable() as error:  # it may be usable again in a moment
+                    if str(error) != said:
+                        said = str(error)
+                        click.echo(f"Error: {said}", err=True)
+                    continue
                 for event in events:
-                    new = event["kind"] == "requested"
-                    tell(file.get(event["request_id"])[0] if new else None, event, as_json)
+                    tell(_new_request(file, event), event, as_json)
     except KeyboardInterrupt:
         raise SystemExit(0) from None
 
 
 # -- in common ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _unusable() -> type[Exception]:
+    from retinue.actors.store.errors import StoreUnavailable
+
+    return StoreUnavailable
+
+
+def _new_request(file: ApprovalsFile, event: dict[str, Any]) -> ApprovalRequest | None:
+    """The request that an event tells of, where it is a new one that can be read."""
+    if event["kind"] != "requested":
+        return None
+    try:
+        return file.get(event["request_id"])[0]
+    except _refusals():
+        return None
 
 
 def _refusals() -> tuple[type[Exception], ...]:
