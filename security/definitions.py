@@ -1,7 +1,8 @@
 """Digests of what a handler is, so that a consent is for the handler that the reviewer knew and not for whatever bears its name later.
 
 What counts: the message's wire name, its fields with their types and defaults, the types in them, the handler's options, its text, its code with its
-constants, and the functions that it is wrapped in. What does not: where it stands in which file, comments, and what other functions do that it calls by name.
+constants, and the functions that it is wrapped in. What does not: where it stands in which file, what its module is called (which hangs on how the program was
+started), comments, and what other functions do that it calls by name.
 A digest is the same in every process of one version of Python and of the library; another version may ask again.
 """
 
@@ -71,7 +72,7 @@ def handler_digest(message_type: type, function: Callable[..., Any], *, wire_nam
     """
     return digest_of(
         wire_name=wire_name,
-        message=type_parts(message_type),
+        message=type_parts(message_type, wire_name),
         options={name: _option(value) for name, value in options.items()},
         doc=inspect.getdoc(function) or "",
         code=code_digest(function),
@@ -133,9 +134,9 @@ class _Reader:
                 None if wrapped is None else self.function(wrapped),
             ]
         if isinstance(function, type) or not callable(function) or isinstance(function, types.BuiltinFunctionType):
-            return ["named", _qualified(function)]
+            return ["named", _name(function)]
         call = getattr(type(function), "__call__", None)  # noqa: B004 - the object's own code is wanted
-        return ["object", _qualified(type(function)), *([self.function(call)] if isinstance(call, types.FunctionType) else [])]
+        return ["object", _name(type(function)), *([self.function(call)] if isinstance(call, types.FunctionType) else [])]
 
     def _cell(self, cell: types.CellType) -> Any:
         try:
@@ -176,43 +177,67 @@ class _Reader:
         if isinstance(value, tuple):
             return ["tuple", [self.stable(item) for item in value]]
         if callable(value):
-            return ["class", _qualified(value)] if isinstance(value, type) else self.function(value)
-        return ["object", _qualified(type(value))]
+            return ["class", _name(value)] if isinstance(value, type) else self.function(value)
+        return ["object", _name(type(value))]
 
-    def content(self, value: Any) -> Any:
-        """A value by its content, where it has any that is the same in every process."""
+    def content(self, value: Any, depth: int = 0) -> Any:
+        """A value by its content, where it has any that is the same in every process, however it was started."""
+        inner = self._inner(value, depth) if depth < _DEPTH else None
+        if inner is not None:
+            return inner
         try:
             return ["value", canonical(value)]
         except CanonicalError:
             pass
         if isinstance(value, float | complex):
             return ["odd", repr(value)]
-        return ["object", _qualified(type(value))] if isinstance(value, _FIXED) else self.stable(value)
+        return ["object", _name(type(value))] if isinstance(value, _FIXED) else self.stable(value)
+
+    def _inner(self, value: Any, depth: int) -> Any:
+        """What is made of other values, or of a class: canonical bytes would have the class's module in them. None for any other."""
+        kind = type(value)
+        if isinstance(value, enum.Enum):
+            return ["member", _name(kind), str(value.name), self.content(value._value_, depth + 1)]
+        if kind in (list, tuple):
+            return [kind.__name__, [self.content(item, depth + 1) for item in value]]
+        if kind in (set, frozenset):
+            return [kind.__name__, sorted(canonical(self.content(item, depth + 1)) for item in value)]
+        if kind is dict and all(type(key) is str for key in value):
+            return ["dict", {key: self.content(item, depth + 1) for key, item in value.items()}]
+        if attrs.has(kind) or dataclasses.is_dataclass(kind):
+            names = [field.name for field in (attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind))]
+            return ["fields", _name(kind), [[name, self.content(getattr(value, name, None), depth + 1)] for name in names]]
+        return None
 
 
-def _qualified(thing: Any) -> str:
-    return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+def _name(thing: Any) -> str:
+    """The name without the module, which hangs on how the program was started: `__main__`, `pay` and `shop.pay` may be one file. What is built in has one module."""
+    name: str = getattr(thing, "__qualname__", type(thing).__qualname__)
+    return f"{thing.__module__}.{name}" if isinstance(thing, types.BuiltinFunctionType) else name
 
 
 # -- what a message is
 
 
-def type_parts(message_type: type) -> dict[str, Any]:
+def type_parts(message_type: type, name: str | None = None) -> dict[str, Any]:
     """What a class is made of, and each class in its fields: their names, their fields with types and defaults, the members of enums.
 
     Args:
         message_type: An attrs class; others have their name alone.
+        name: What it is called. Default: its qualified name.
     """
-    found: dict[str, Any] = {}
+    found: list[Any] = []
+    met: set[type] = set()
     waiting = [message_type]
     while waiting and len(found) < MAX_TYPES:
         kind = waiting.pop()
-        name = _qualified(kind)
-        if name in found:
+        if kind in met:
             continue
-        found[name], inner = _class_parts(kind)
-        waiting += inner
-    return {"name": _qualified(message_type), "types": found}
+        met.add(kind)
+        parts, inner = _class_parts(kind)
+        found.append([name if kind is message_type and name is not None else _name(kind), parts])
+        waiting += reversed(inner)
+    return {"types": found}
 
 
 def _class_parts(kind: Any) -> tuple[list[Any], list[type]]:
@@ -226,7 +251,7 @@ def _class_parts(kind: Any) -> tuple[list[Any], list[type]]:
         return ["class"], []
     hints = _hints(kind)
     inner = [one for name, annotation, _ in fields for one in _classes(hints.get(name, annotation), 0)]
-    return ["fields", [[name, _annotation(annotation), default] for name, annotation, default in fields]], inner
+    return ["fields", [[name, _annotation(annotation, 0), default] for name, annotation, default in fields]], inner
 
 
 def _dataclass_default(field: dataclasses.Field[Any]) -> Any:
@@ -251,13 +276,35 @@ def _hints(kind: Any) -> dict[str, Any]:
         return {}
 
 
-def _annotation(annotation: Any) -> str:
-    if isinstance(annotation, str):
+def _annotation(annotation: Any, depth: int) -> Any:
+    """An annotation as it is written, its classes by their names; not by `repr`, in which modules and addresses stand."""
+    if annotation is None or isinstance(annotation, str):
         return annotation
-    if isinstance(annotation, type) and not typing.get_args(annotation):
-        return _qualified(annotation)
-    # Not the address of an object in an Annotated, which differs from process to process.
-    return _ADDRESS.sub("", repr(annotation))
+    if depth > _DEPTH:
+        return ["deeper"]
+    if isinstance(annotation, typing.ForwardRef):
+        return annotation.__forward_arg__
+    if isinstance(annotation, list | tuple):  # the parameters of a Callable
+        return ["list", [_annotation(one, depth + 1) for one in annotation]]
+    arguments = typing.get_args(annotation)
+    if not arguments:
+        # A class, a TypeVar, a NewType, a special form: Any, Self, an ellipsis.
+        return getattr(annotation, "__qualname__", None) or getattr(annotation, "__name__", None) or _plain(annotation)
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        beside = [_plain(one) for one in annotation.__metadata__]
+        return ["Annotated", _annotation(annotation.__origin__, depth + 1), beside]
+    if origin is typing.Literal:
+        return ["Literal", [_plain(one) for one in arguments]]
+    return [_annotation(origin, depth + 1), [_annotation(one, depth + 1) for one in arguments]]
+
+
+def _plain(value: Any) -> Any:
+    """What stands in an annotation and is no type: by its content, else by how it shows itself."""
+    found = _Reader().content(value)
+    if found[0] != "object" or isinstance(value, _FIXED):
+        return found
+    return ["shown", _ADDRESS.sub("", repr(value)).replace(f"{type(value).__module__}.", "")]
 
 
 def _classes(annotation: Any, depth: int) -> Iterator[type]:

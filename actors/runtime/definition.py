@@ -42,8 +42,8 @@ def _digest(handler: HandlerInfo, kind: type) -> str:
         function,
         wire_name=message_info(kind).name,
         options={
-            "message": kind.__qualname__,
-            "handles": handler.message.__qualname__,
+            "message": message_info(kind).name or kind.__qualname__,
+            "handles": message_info(handler.message).name or handler.message.__qualname__,
             "handler": function.__qualname__,
             "requires": handler.requires,
             "risk": handler.risk,

@@ -11,6 +11,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from retinue.security.canonical import canonical
@@ -168,6 +169,81 @@ def test_every_process_gets_the_same_digest_whatever_its_hashes(tmp_path: Path) 
     assert found == {DIGEST}
 
 
+STARTS = {
+    "as a script": ("bank.py",),
+    "as a module": ("-m", "bank"),
+    "as a module of a package": ("-m", "shop.bank"),
+    "as a script of a package": ("shop/bank.py",),
+    "imported": ("-c", "import bank; bank.tell()"),
+    "imported from a package": ("-c", "import shop.bank; shop.bank.tell()"),
+    "optimised": ("-O", "bank.py"),
+}
+ODD = """
+@attrs.frozen
+class Note:
+    kind: Kind = Kind.A
+
+def checked(value):
+    return value
+
+@rt.message(name="bank/Odd@1")
+class Odd(rt.Request[str]):
+    note: Note = Note(Kind.B)
+    kinds: tuple[Kind, ...] = (Kind.A, Kind.B)
+    some: dict[str, "Kind"] = attrs.field(factory=lambda: {"a": Kind.A})
+    call: typing.Callable[[Kind, Inner], Note] | None = None
+    either: typing.Annotated[Kind | Inner, checked, Note(), object()] = Kind.A
+    exact: typing.Literal[Kind.A, "b"] = "b"
+    kept: typing.Any = Inner
+
+def odd(self, message: Odd, *, kind: Kind = Kind.A, note: Note = Note(), function=checked) -> str:
+    # a comment
+    return "x"
+
+def digests():
+    odd_options = {"approval": checked, "raises": (Refused, ValueError), "kinds": [Kind.A, {"a": Kind.B}]}
+    from retinue.security.definitions import handler_digest
+    return [handler_digest(Pay, pay, wire_name=None, options=OPTIONS), handler_digest(Odd, odd, wire_name="bank/Odd@1", options=odd_options)]
+
+class Refused(Exception):
+    pass
+
+def tell():
+    print(*digests())
+
+if __name__ == "__main__":
+    tell()
+"""
+
+
+def test_how_its_program_was_started_makes_no_difference(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    for place in (tmp_path / "bank.py", tmp_path / "shop" / "bank.py"):
+        place.write_text(SOURCE + ODD, encoding="utf-8")
+    (tmp_path / "shop" / "__init__.py").write_text("", encoding="utf-8")
+    found = {
+        how: subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=True).stdout
+        for how, words in STARTS.items()
+    }
+    assert len(set(found.values())) == 1, found
+    assert len(set(found["imported"].split())) == 2
+
+
+def test_two_classes_of_one_name_are_two() -> None:
+    def made(default: int) -> type:
+        @attrs.frozen
+        class Inner:
+            x: int = default
+
+        return Inner
+
+    def holder(one: type, other: type) -> type:
+        return attrs.make_class("Holder", {"a": attrs.field(type=one), "b": attrs.field(type=other)}, frozen=True)
+
+    found = [digest_of(**type_parts(holder(made(one), made(other)))) for one, other in ((1, 1), (1, 2), (2, 1))]
+    assert len(set(found)) == 3
+
+
 def closed_over(value: Any) -> Any:
     return lambda: value
 
@@ -268,7 +344,7 @@ def test_types_that_name_themselves_or_each_other_are_read_to_an_end() -> None:
     try:
         exec(compile(source, "forest.py", "exec"), module.__dict__)
         parts = type_parts(module.Tree)
-        assert set(parts["types"]) >= {"forest.Tree"} and canonical(parts)
+        assert [name for name, _ in parts["types"]] == ["Tree", "Forest"] and canonical(parts)
     finally:
         del sys.modules["forest"]
 

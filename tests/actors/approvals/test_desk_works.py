@@ -40,9 +40,10 @@ class Desk:
         self.file._clock._latest = 0
         return self.now
 
-    def ask(self, amount: int = 40, subject: str = "alice") -> ApprovalRequest:
+    def ask(self, amount: int = 40, subject: str = "alice", **binding_of: Any) -> ApprovalRequest:
         arguments = {"amount": amount}
-        binding = Binding("payments.send", arguments_digest(arguments), subject, None, None, "/user/bank", "0" * 64, "1")
+        given = {"tenant": None, "session": None, "audience": "/user/bank", "definition": "0" * 64, "policy_version": "1", **binding_of}
+        binding = Binding(**{"operation": "payments.send", "arguments_digest": arguments_digest(arguments), "subject": subject, **given})
         request = ApprovalRequest.new(binding, arguments, message_type="x", reasons=["because"], context_id="c", now_ms=self.now)
         row, _ = self.file.do(Ask(row_of(request), self.now))
         return self.file.get(row["id"])[0]
@@ -113,6 +114,24 @@ def test_what_refuses_to_be_spent_is_not_spent(desk: Desk, changes: dict[str, An
     assert desk.spend(token, **changes) == reason
     if "now_ms" not in changes:
         assert desk.spend(token) == NOW
+
+
+def test_what_waits_for_a_handler_that_has_changed_since_is_cancelled_when_the_new_one_asks_and_nothing_else_is(desk: Desk) -> None:
+    old = desk.ask()
+    others = [
+        desk.ask(41),
+        desk.ask(40, "bert"),
+        *(desk.ask(**{name: "other"}) for name in ("tenant", "session", "audience", "operation")),
+    ]
+    approved, _ = desk.file.approve(desk.ask(40, "carla").id, reviewer="bob")
+    new = desk.ask(definition="1" * 64)
+    assert desk.ask(definition="1" * 64).id == new.id
+    desk.ask(40, "carla", definition="1" * 64)
+    found = desk.file.get(old.id)[0]
+    assert found.status == "cancelled" and "the handler has changed since" in found.note and new.id in found.note
+    assert {desk.file.get(other.id)[0].status for other in (*others, new)} == {"pending"}
+    assert desk.file.get(approved.id)[0].status == "approved", "what was decided stays so; its token does not fit any more"
+    assert desk.ask().id != old.id and desk.file.get(new.id)[0].status == "cancelled"
 
 
 def test_time_never_goes_back_in_the_file(desk: Desk) -> None:
