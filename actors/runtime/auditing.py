@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditBook", "SystemAudit"]
 
+_log = logging.getLogger("retinue.audit")
+
 FILE = "audit.jsonl"
 KEY_FILE = "audit.key"
+
+MOST_FILES = 64
+"""Systems that may record in one folder at the same time: `audit.jsonl`, `audit.2.jsonl` to `audit.64.jsonl`."""
 
 
 class AuditBook:
@@ -33,7 +39,8 @@ class AuditBook:
 
     Args:
         audit: A log, which stays open when the system ends; None: one of the system's own; False: none, so that nothing is recorded.
-        folder: Where the system's own log lies, in `audit.jsonl` with the key in `audit.key`; made where it is not there. None: in memory.
+        folder: Where the system's own log lies, in `audit.jsonl` with the key in `audit.key`; made where it is not there. While another system has that file it is
+            `audit.2.jsonl`, and so on: each is a chain of its own, with the one key. None: in memory.
         now_ms: The clock of a log of the system's own.
 
     Attributes:
@@ -61,9 +68,14 @@ class AuditBook:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise AuditUnavailable(f"data_dir={str(folder)[:200]!r} cannot be made or is no folder: {error.strerror}.") from error
-            self._file = folder / FILE
             self._key = KeyFile(folder / KEY_FILE).open().current.secret
-            self.log = AuditLog(self._key, sink=AuditFile(self._file), now_ms=now_ms)
+            sink = _free_file(folder / FILE)
+            self._file = sink.path
+            try:
+                self.log = AuditLog(self._key, sink=sink, now_ms=now_ms)
+            except BaseException:
+                sink.close()
+                raise
         elif audit is not False:
             raise DefinitionError(f"ActorSystem(audit={audit!r}): give an AuditLog, False to record nothing, or leave it out")
 
@@ -125,6 +137,24 @@ class AuditBook:
         if self._own and self._file is not None and self.log is not None:
             self._over = True
             self.log.close()
+
+
+def _free_file(first: Path) -> AuditFile:
+    """The first file that no other system has. Raises AuditUnavailable, AuditBroken."""
+    number = 1
+    while True:
+        path = first if number == 1 else first.with_suffix(f".{number}{first.suffix}")
+        try:
+            found = AuditFile(path)
+        except AuditUnavailable as error:
+            # Only that somebody has it leads to the next one: a file that is broken, or open to others, has to be seen to.
+            if number == MOST_FILES or not isinstance(error.__cause__, BlockingIOError):
+                raise
+            number += 1
+        else:
+            if number > 1:
+                _log.info("%s is in use by another system: this one records in %s", first, path)
+            return found
 
 
 class SystemAudit:

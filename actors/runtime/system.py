@@ -78,7 +78,8 @@ class ActorSystem:
         policies: Policies that are asked about each message of an operation that they name, in order; see `rt.policy`. Default: none.
         policy_timeout: Seconds that one asynchronous policy may take for one message; then the message is refused. Default 5.
         capabilities: The registry of operations; where there is one, operations that it does not know are refused, and its ratings count. Default: none.
-        audit: Where the system records what was decided. Default: in memory, or in `audit.jsonl` in `data_dir`, with the key in `audit.key` beside it. An
+        audit: Where the system records what was decided. Default: in memory, or in `audit.jsonl` in `data_dir`, with the key in `audit.key` beside it (`audit.2.jsonl` and so on
+            while another system has that). An
             `rt.AuditLog`: that one; it is not closed at the end. False: nothing is recorded.
         reviewer: Asked about each new request for a person's consent, before the asker is told of it: a function (it may be `async def`) that takes the
             `rt.ApprovalRequest` and gives `rt.Review.approve()`, `.reject()`, `.respond()` or `.edit()`, or None: then the request waits. One that fails, or
@@ -122,7 +123,8 @@ class ActorSystem:
             raise DefinitionError(f"ActorSystem(events={events!r}): give how many events to keep, 0 for none")
         if data_dir is not None and not isinstance(data_dir, str | Path):
             raise DefinitionError(f"ActorSystem(data_dir=…) takes the path of a folder, not an object of type {type(data_dir).__name__}")
-        self.data_dir = None if data_dir is None else Path(data_dir)
+        # As it is now: which keys this system trusts must not depend on where the process goes later.
+        self.data_dir = None if data_dir is None else Path(data_dir).absolute()
         self.authority = Authority(permissions)
         policies = tuple(policies) if isinstance(policies, Iterable) and not isinstance(policies, str | bytes) else policies
         book = AuditBook(audit, self.data_dir, self.authority.now_ms)

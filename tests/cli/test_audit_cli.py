@@ -103,6 +103,13 @@ def test_the_key_may_lie_elsewhere_and_older_keys_are_tried(path: Path, tmp_path
     assert "written with another key" in result.output
 
 
+def test_the_file_of_a_second_system_verifies_with_the_key_of_the_first(path: Path) -> None:
+    second = path.rename(path.with_name("audit.2.jsonl"))
+    assert "5 records fit together" in audit("verify", second).output
+    path.with_name("audit.key").rename(path.with_name("audit.2.key"))
+    assert "5 records fit together" in audit("verify", second).output
+
+
 def test_where_neither_the_file_nor_a_key_is_there_the_file_is_told(tmp_path: Path) -> None:
     result = audit("verify", tmp_path / "nope.jsonl")
     assert result.exit_code == 1

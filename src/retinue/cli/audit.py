@@ -27,7 +27,10 @@ def audit() -> None:
 @audit.command()
 @_FILE
 @click.option(
-    "--key", "key_file", type=click.Path(path_type=Path, dir_okay=False), help="The key file; default: PATH with the ending .key."
+    "--key",
+    "key_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The key file; default: audit.key for audit.jsonl and for audit.2.jsonl.",
 )
 @click.option("--head", metavar="NUMBER:MAC", help="A head that was kept elsewhere; without one, a cut at the end cannot be seen.")
 def verify(path: Path, key_file: Path | None, head: str | None) -> None:
@@ -44,7 +47,7 @@ def verify(path: Path, key_file: Path | None, head: str | None) -> None:
     try:
         kept = None if head is None else AuditHead.parse(head)
         path.stat()  # before the key: where neither is there, the path is what was mistyped
-        key = _key_of(path, key_file or path.with_suffix(".key"))
+        key = _key_of(path, key_file or _key_beside(path))
         found = verify_chain(read_audit_file(path, on_torn=torn.append), key, head=kept)
     except AuthorityError as error:
         raise click.ClickException(str(error)) from None
@@ -87,6 +90,13 @@ def show(path: Path, last: int, operation: str | None, refused: bool, as_json: b
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _key_beside(path: Path) -> Path:
+    """The key file of a file of records: the second system on a folder writes `audit.2.jsonl`, with the key of the first."""
+    own = path.with_suffix(".key")
+    base, _, number = path.stem.rpartition(".")
+    return path.with_name(f"{base}.key") if base and number.isascii() and number.isdigit() and not own.exists() else own
 
 
 def _key_of(path: Path, key_file: Path) -> bytes:

@@ -13,6 +13,7 @@ import trio.lowlevel
 import retinue as rt
 from core_authority import Send, Touch, Vault, error_of
 from core_puppet import Call, Do, Puppet
+from retinue.actors.runtime import auditing
 from retinue.security.audit_file import read_audit_file
 
 
@@ -235,10 +236,56 @@ async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
             rt.ActorSystem(data_dir=folder)
 
 
-async def test_two_systems_do_not_write_one_file(tmp_path: Path) -> None:
-    async with rt.ActorSystem(data_dir=tmp_path):
-        with pytest.raises(rt.AuditUnavailable):
-            rt.ActorSystem(data_dir=tmp_path)
+async def test_each_of_several_systems_in_one_folder_has_a_file_and_a_chain_of_its_own_with_the_one_key(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "retinue.audit")
+
+    def files() -> dict[str, int]:
+        return {path.name: len(list(read_audit_file(path))) for path in tmp_path.glob("audit*.jsonl")}
+
+    async with rt.ActorSystem(data_dir=tmp_path) as one:
+        assert not caplog.records
+        async with rt.ActorSystem(data_dir=tmp_path) as two:
+            assert "audit.2.jsonl" in caplog.text
+            async with rt.ActorSystem(data_dir=tmp_path) as three:
+                for number, system in enumerate((one, two, three), 1):
+                    for _ in range(number):
+                        system.authority.mint("ada", [])
+                    assert await system.audit.verify() == 1 + number
+                assert files() == {"audit.jsonl": 2, "audit.2.jsonl": 3, "audit.3.jsonl": 4}
+        async with rt.ActorSystem(data_dir=tmp_path) as next_one:  # the first that is free, whose chain goes on
+            assert await next_one.audit.verify() == 4
+    assert files() == {"audit.jsonl": 2, "audit.2.jsonl": 4, "audit.3.jsonl": 4}
+    assert [path.name for path in tmp_path.glob("*.key")] == ["audit.key"]
+
+
+async def test_only_what_another_has_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").write_text("no record\n", encoding="utf-8")
+    (tmp_path / "audit.jsonl").chmod(0o600)
+    with pytest.raises(rt.AuditBroken):
+        rt.ActorSystem(data_dir=tmp_path)
+    (tmp_path / "audit.jsonl").write_text("", encoding="utf-8")
+    (tmp_path / "audit.jsonl").chmod(0o644)
+    with pytest.raises(rt.AuditUnavailable, match="chmod 600"):
+        rt.ActorSystem(data_dir=tmp_path)
+    assert not (tmp_path / "audit.2.jsonl").exists()
+
+
+def test_the_65th_system_in_a_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditing, "MOST_FILES", 3)
+    systems = [rt.ActorSystem(data_dir=tmp_path) for _ in range(3)]
+    with pytest.raises(rt.AuditUnavailable, match=r"audit\.3\.jsonl is in use by another"):
+        rt.ActorSystem(data_dir=tmp_path)
+    for system in systems:
+        system._kernel.book.close()
+
+
+def test_a_file_that_was_given_goes_to_one_alone(tmp_path: Path) -> None:
+    log = rt.AuditLog(b"k" * 32, sink=rt.AuditFile(tmp_path / "own.jsonl"))
+    with pytest.raises(rt.AuditUnavailable):
+        rt.AuditFile(tmp_path / "own.jsonl")
+    log.close()
 
 
 async def test_a_log_that_was_given_is_used_and_left_open() -> None:
