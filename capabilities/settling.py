@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from retinue.capabilities.gate import Gate
     from retinue.security.context import SecurityContext
 
-__all__ = ["SPEND_TIMEOUT", "settle"]
+__all__ = ["SPEND_TIMEOUT", "consent_to", "settle"]
 
 MOST_QUESTIONS: Final = 3
 """How often the desk is asked about one call whose question changes meanwhile."""
@@ -48,7 +48,7 @@ async def settle(gate: Gate, case: Case, wanted: Callable[[], bool]) -> Admissio
     desk = gate.desk
     if desk is None:
         raise case.approval_required()
-    question, consent = await _consent(gate, desk, case)
+    question, consent = await consent_to(gate, desk, case)
     if not wanted():
         raise Undecidable("whoever asked for it waits no longer")
     reservation = gate._reserve(case)
@@ -74,7 +74,7 @@ async def settle(gate: Gate, case: Case, wanted: Callable[[], bool]) -> Admissio
     return Admission(case.message, False, record, consent)
 
 
-async def _consent(gate: Gate, desk: ConsentDesk, case: Case) -> tuple[Question, Consent]:
+async def consent_to(gate: Gate, desk: ConsentDesk, case: Case) -> tuple[Question, Consent]:
     """A valid consent, and the question that it answers."""
     question = question_of(gate, case)
     for _ in range(MOST_QUESTIONS):

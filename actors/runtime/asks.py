@@ -169,7 +169,7 @@ class AskSlot:
         elif self.detached or (delivery.handler is not None and delivery.handler.shield):
             state = f"is still being handled and goes on, for {'it is detached' if self.detached else 'its handler is shielded'}"
         else:
-            state = "is still being handled and was cancelled"
+            state = "was being handled and is cancelled now"
         return f"{state}. The outcome is unknown"
 
     def give_up(self, reason: str = "withdrawn") -> None:

@@ -9,15 +9,20 @@ any other text was never meant for a stranger. Neither side looks anything up by
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
 from retinue import errors as e
 
-__all__ = ["CROSSING", "LONGEST_TEXT", "STAYING", "error_from_data", "error_to_data"]
+if TYPE_CHECKING:
+    from retinue.security.approvals import ApprovalRequest
+
+__all__ = ["CROSSING", "LONGEST_TEXT", "STAYING", "error_from_data", "error_to_data", "request_from_data", "request_to_data"]
 
 LONGEST_TEXT: Final = 16_384
 """Characters of an error's text that cross; a longer one is cut off, and says so."""
@@ -191,7 +196,7 @@ def error_to_data(error: BaseException, *, raises: Iterable[type[BaseException]]
             value = _clean(str(value))
         written[field.key] = value if field.take(value) else None if field.take(None) else ""
     if isinstance(error, e.ApprovalRequired):
-        written["requests"] = [request.to_data() for request in error.requests]
+        written["requests"] = [request_to_data(request) for request in error.requests]
     return status, {"error": written}
 
 
@@ -249,12 +254,79 @@ def _requests(data: object) -> list[Any]:
         raise _Odd("the requests of an ApprovalRequired are no list")
     if not data:
         return []
-    from retinue.security.approvals import ApprovalRequest
-
     try:
-        return [ApprovalRequest.from_data(item) for item in data]
+        return [request_from_data(item) for item in data]
     except (e.RetinueError, ValueError, TypeError, KeyError) as error:
         raise _Odd(f"a request of an ApprovalRequired is malformed ({type(error).__name__})") from None
+
+
+# -- requests for approval -----------------------------------------------------------------------------------------------------------------------------
+
+_VIEW: Final = frozenset({"operation", "subject", "tenant", "session", "audience", "arguments", "shown"})
+"""What is added to a request for readers that are not ours; it says nothing that is not in the rest."""
+
+
+def request_to_data(request: ApprovalRequest) -> dict[str, Any]:
+    """A request as JSON for everybody: what `ApprovalRequest.to_data` gives, and beside it the attributes that programs want, by their names.
+
+    `arguments` are plain JSON (a Decimal or a time as text, bytes in base64, a message as an object of its fields), `shown` the lines that a person is shown;
+    `stored_arguments` is the text that keeps the types.
+    """
+    from retinue.security.showing import shown_arguments
+
+    arguments = request.arguments
+    return {
+        **request.to_data(),
+        "operation": request.operation,
+        "subject": request.subject,
+        "tenant": request.tenant,
+        "session": request.session,
+        "audience": request.audience,
+        "arguments": {name: _readable(value) for name, value in arguments.items()},
+        "shown": shown_arguments(arguments),
+    }
+
+
+def request_from_data(data: object) -> ApprovalRequest:
+    """What `request_to_data` gave. Raises ApprovalError ("malformed", "arguments") for anything else."""
+    from retinue.security.approvals import ApprovalRequest
+
+    if type(data) is dict:
+        data = {name: value for name, value in data.items() if name not in _VIEW}
+    return ApprovalRequest.from_data(data)
+
+
+def _readable(value: Any) -> Any:
+    """An argument as JSON: for readers, who are told of types elsewhere."""
+    from retinue.security.records import FlagValue, Member, Record
+
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else str(value)
+    if kind in (list, tuple):
+        return [_readable(item) for item in value]
+    if kind in (set, frozenset):
+        return [_readable(item) for item in sorted(value, key=repr)]
+    if kind is dict:
+        return {str(name): _readable(item) for name, item in value.items()}
+    if kind is bytes:
+        return base64.b64encode(value).decode("ascii")
+    if kind is Record:
+        return {name: _readable(item) for name, item in value.fields}
+    if kind is Member:
+        return value.name
+    if kind is FlagValue:
+        return value.number
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if kind is dt.timedelta:
+        return value // dt.timedelta(microseconds=1)  # as in messages
+    return str(value)  # Decimal, UUID, a path
+
+
+# -- others' errors ------------------------------------------------------------------------------------------------------------------------------------
 
 
 def _foreign(error: BaseException, raises: tuple[type[BaseException], ...]) -> tuple[int, dict[str, Any]]:

@@ -164,3 +164,16 @@ def test_the_current_folder_is_searched_by_the_installed_command_too(folder: Pat
     command = [str(Path(sys.executable).with_name("retinue")), "run", "play:plain", "x"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "plain x\n"
+
+
+def test_a_system_has_the_folder_that_it_is_given(tmp_path: Path) -> None:
+    for function in ("with_system", "blocking"):
+        data = tmp_path / function
+        result = run("--data-dir", str(data), f"play:{function}", "3")
+        assert (result.exit_code, result.stdout) == (0, "9\n"), result.output
+        assert (data / "audit.jsonl").exists()
+        assert not (tmp_path / "audit.jsonl").exists()
+    refused = run("--data-dir", str(tmp_path / "none"), "play:plain")
+    assert refused.exit_code == 2
+    assert "takes none" in refused.output
+    assert not (tmp_path / "none").exists()

@@ -155,6 +155,43 @@ async def test_a_rejection_a_response_and_an_edit_are_told_to_whoever_asked(tmp_
         assert (await at.pay("ada", 4, token)).status_code == 200 and at.paid == [Pay("ACME", 4)]
 
 
+async def test_a_decision_of_which_nothing_need_be_said_needs_no_body(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        headers = {"Authorization": f"Bearer {at.tokens['bob']}"}
+        for verdict, status in (("approve", "approved"), ("reject", "rejected")):
+            request = await at.asked(amount=len(verdict))
+            answer = await at.shop.client.post(f"/v1/approvals/{request}/{verdict}", headers=headers)
+            assert (answer.status_code, answer.json()["request"]["status"]) == (200, status), answer.text
+        request = await at.asked()
+        for verdict in ("respond", "edit"):
+            answer = await at.shop.client.post(f"/v1/approvals/{request}/{verdict}", headers=headers)
+            assert answer.status_code == 415
+        for content in (b"x", b"{"):
+            answer = await at.shop.client.post(f"/v1/approvals/{request}/approve", headers=headers, content=content)
+            assert answer.status_code == 415, "a body that is sent is read"
+
+
+async def test_a_request_is_read_without_any_knowledge_of_how_it_is_stored(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        request = await at.asked()
+        shown = error_of(await at.pay("ada"))["requests"][0]
+        listed = (await at.get("bob", "/v1/approvals")).json()["requests"][0]
+        own = (await at.get("ada", f"/v1/approvals/{request}")).json()["request"]
+        assert shown == listed == own
+        assert {name: own[name] for name in ("id", "status", "operation", "subject", "tenant", "session", "audience", "message_type")} == {
+            "id": request,
+            "status": "pending",
+            "operation": "payments.send",
+            "subject": "ada",
+            "tenant": None,
+            "session": None,
+            "audience": "/user/bank",
+            "message_type": "bank/Pay@1",
+        }
+        assert own["arguments"] == {"to": "ACME", "amount": 40}
+        assert own["shown"] == ['to = "ACME"', "amount = 40"]
+
+
 async def test_what_is_no_decision_is_refused(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         request = await at.asked()

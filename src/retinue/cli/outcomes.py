@@ -26,6 +26,9 @@ APPROVAL_REQUIRED: Final = 3
 TIMED_OUT: Final = 124
 """The exit code where there was no answer in time: what `timeout` of the shell gives."""
 
+_TIMEOUT: Final = ("give `timeout=` in seconds", "give --timeout SECONDS")
+"""What a text of the runtime says to who programs, and what it is here."""
+
 _TURNING: Final = frozenset(map(chr, (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
@@ -52,23 +55,23 @@ def failed(error: RetinueError, *, as_json: bool = False) -> SystemExit:
         tell(json.dumps(error_to_data(error)[1]))
     else:
         kind = getattr(error, "type", None) or type(error).__name__
-        tell(f"Error: {kind}: {error}")
+        tell(f"Error: {kind}: {str(error).replace(*_TIMEOUT)}")
     return SystemExit(TIMED_OUT if isinstance(error, Unanswered) and isinstance(error, TimeoutError) else FAILED)
 
 
 def needs_consent(required: Any, how: Iterable[str], *, as_json: bool = False) -> SystemExit:
-    """Print the ids of the requests, one a line, and to standard error what each asks and how to go on."""
+    """Print the ids of the requests, one a line, and to standard error what each asks and how to go on. As JSON: the error, with its requests."""
     if as_json:
         from retinue.remote import error_to_data
 
-        tell(json.dumps(error_to_data(required)[1]))
-    else:
-        tell(f"Error: ApprovalRequired: {required}")
-        for request in required.requests:
-            for line in request.shown():
-                tell(f"  {line}")
-        for line in how:
-            tell(line)
+        say(json.dumps(error_to_data(required)[1]))
+        return SystemExit(APPROVAL_REQUIRED)
+    tell(f"Error: ApprovalRequired: {required}")
+    for request in required.requests:
+        for line in request.shown():
+            tell(f"  {line}")
+    for line in how:
+        tell(line)
     for request in required.requests:
         say(request.id)
     return SystemExit(APPROVAL_REQUIRED)

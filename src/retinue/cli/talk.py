@@ -96,7 +96,7 @@ def ask(
     with _talk(url, token, token_file, timeout, plain=plain, as_json=as_json) as talk:
         encoded = talk.encoded(path, name, arguments, ("request", "message"))
         redeemed = list(approvals)
-        how = _how_to_go_on(url, path, name, wait_approval)
+        how = _how_to_go_on("ask", url, path, name, wait_approval)
         while True:
             try:
                 reply = talk.ask(path, encoded, timeout, redeemed, detached=detached)
@@ -127,11 +127,17 @@ def send(
 ) -> None:
     """Send a message to an actor, and wait for no answer.
 
-    Arguments as for `retinue ask`. Prints "accepted" once it waits in the mailbox. Exit codes: 0 accepted, 1 not accepted (the reason is printed), 2 wrong usage.
+    Arguments as for `retinue ask`. Prints "accepted" once it waits in the mailbox: what becomes of it then, nobody is told. What is certain to be refused is
+    refused before. Exit codes: 0 accepted, 1 refused or not accepted (the reason is printed), 2 wrong usage, 3 a person has to consent.
     """
+    from retinue.security.errors import ApprovalRequired
+
     with _talk(url, token, token_file, _TIMEOUT, plain=plain, as_json=as_json) as talk:
         encoded = talk.encoded(path, name, arguments, ("request", "message"))
-        receipt = talk.carry_out(talk.session.tell_encoded(path, encoded, approvals, wait))
+        try:
+            receipt = talk.carry_out(talk.session.tell_encoded(path, encoded, approvals, wait))
+        except ApprovalRequired as required:
+            raise needs_consent(required, _how_to_go_on("send", url, path, name, 0), as_json=as_json) from None
     if as_json:
         say(json.dumps({"accepted": receipt.accepted, "reason": receipt.reason}))
     elif receipt:
@@ -174,7 +180,7 @@ def stream(
                 for item in items:
                     say(shown(item, as_json=as_json))
         except ApprovalRequired as required:
-            raise needs_consent(required, _how_to_go_on(url, path, name, 0), as_json=as_json) from None
+            raise needs_consent(required, _how_to_go_on("stream", url, path, name, 0), as_json=as_json) from None
 
 
 @click.command()
@@ -208,7 +214,7 @@ class Talk:
 
     def encoded(self, path: str, name: str, arguments: Sequence[str], kinds: tuple[str, ...]) -> bytes:
         """The JSON of the message that was typed. Raises UsageError."""
-        from retinue.cli.arguments import body_of, nearest
+        from retinue.cli.arguments import body_of
         from retinue.client.address import check_path
         from retinue.mailbox.wire_json import render
         from retinue.security.errors import DefinitionError
@@ -218,16 +224,33 @@ class Talk:
         except DefinitionError as error:
             raise click.UsageError(str(error)) from None
         messages = description.get("x-retinue-messages")
-        if not isinstance(messages, dict) or not messages:
-            described = self.carry_out(self.session.describe()).get("x-retinue-actors", {})
-            raise click.ClickException(f"no actor at {path} takes messages under this token{nearest(path, described)}")
-        if name not in messages:
-            raise click.UsageError(f"{path} takes no {name!r}{nearest(name, messages)}")
+        if not isinstance(messages, dict) or name not in messages:
+            self._check_there(path, name, messages if isinstance(messages, dict) else {})
+            raise click.ClickException(f"the system does not describe {name!r} of {path}")
         kind = messages[name].get("kind")
         if kind not in kinds:
             command = "stream" if kind == "stream" else "ask"
             raise click.UsageError(f"{name} is a {kind}: use `retinue {command}`")
         return render({"type": name, "body": body_of(description, name, arguments)}, self.session.wire.limits)
+
+    def _check_there(self, path: str, name: str, messages: dict[str, Any]) -> None:
+        """Ends the command for a message that the system did not describe: there is none of that name, or no such actor, or (the system says that) the token
+        does not permit it.
+        """
+        from retinue.cli.arguments import nearest
+        from retinue.mailbox.errors import GatewayError, WireError
+
+        try:
+            self.carry_out(self.session.describe(path, name))
+        except WireError as error:
+            if error.problem != "unknown_type":
+                raise
+            raise click.UsageError(f"{path} takes no {name!r}{nearest(name, messages)}") from None
+        except GatewayError as error:
+            if error.reason != "not_found":
+                raise
+            described = self.carry_out(self.session.describe()).get("x-retinue-actors", {})
+            raise click.ClickException(f"{error}{nearest(path, described)}") from None
 
     def ask(self, path: str, encoded: bytes, timeout: float, approvals: Sequence[str], *, detached: bool) -> Any:
         """The JSON of a reply."""
@@ -268,10 +291,10 @@ def _talk(url: str, token: str | None, token_file: Path | None, timeout: float, 
             connection.close()
 
 
-def _how_to_go_on(url: str, path: str, name: str, waited: float | None) -> list[str]:
+def _how_to_go_on(command: str, url: str, path: str, name: str, waited: float | None) -> list[str]:
     again = " ".join(map(shlex.quote, (url, path, name)))
     how = [
         "Approve it, on the system's machine: retinue approvals approve ID --data-dir DIR",
-        f"and ask again with the approval that this prints: retinue ask {again} … --approval APPROVAL",
+        f"and send it again with the approval that this prints: retinue {command} {again} … --approval APPROVAL",
     ]
     return how if waited is not None else [*how, "(or let it wait for the person: --wait-approval SECONDS)"]

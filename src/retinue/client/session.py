@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import attrs
 
@@ -20,6 +20,7 @@ from retinue.client.views import RemoteActor, RemoteTerminated, actor_of, termin
 from retinue.mailbox.errors import Unhandled, WireError
 from retinue.mailbox.messages import Message, message_info
 from retinue.mailbox.wire import Limits, WireRegistry
+from retinue.remote import request_from_data
 from retinue.security.errors import DefinitionError
 from retinue.security.restrictions import Permission, Restriction
 from retinue.security.seal import attenuate
@@ -257,10 +258,11 @@ class Session:
 
         return self._get("/v1/actors", "the list of actors", read)
 
-    def describe(self, path: str | None = None) -> Exchange[dict[str, Any]]:
-        """The description of the messages, of one actor or of all."""
+    def describe(self, path: str | None = None, message: str | None = None) -> Exchange[dict[str, Any]]:
+        """The description of the messages, of one actor or of all; or of one message of one actor, whose absence and whose refusal are errors."""
         what = "the description of the messages"
-        target = "/v1/openapi.json" + (f"?path={quote(path, safe='/')}" if path is not None else "")
+        query = {name: value for name, value in (("path", path), ("message", message)) if value is not None}
+        target = "/v1/openapi.json" + (f"?{urlencode(query, safe='/')}" if query else "")
         return self._get(target, what, lambda status, data: object_of(what, status, data))
 
     def requests(self, status: str | None) -> Exchange[tuple[ApprovalRequest, ...]]:
@@ -361,10 +363,9 @@ def _approval(request_id: object) -> str:
 
 
 def _request_of(what: str, status: int, data: object) -> ApprovalRequest:
-    from retinue.security.approvals import ApprovalRequest
     from retinue.security.errors import RetinueError
 
     try:
-        return ApprovalRequest.from_data(data)
+        return request_from_data(data)
     except (RetinueError, ValueError, TypeError, KeyError) as error:
         raise malformed(what, f"a request in it is malformed ({type(error).__name__})", status) from None

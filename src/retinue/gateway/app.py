@@ -15,6 +15,7 @@ from retinue.gateway.approving import Approving
 from retinue.gateway.asking import Asking, Failed
 from retinue.gateway.bounds import Bounds, BoundsOptions
 from retinue.gateway.describing import Describing
+from retinue.gateway.foreseeing import Foresight
 from retinue.gateway.guard import LOOPBACK, Guard, shown
 from retinue.gateway.permits import Permits
 from retinue.gateway.refusals import Refusals
@@ -80,7 +81,8 @@ class Gateway:
         self._closing = False
         self._server: Server | None = None
         self._router = Router(
-            _routes(self._asking, Describing(wires, permits), Approving(system, permits, self.bounds)), redirect_slashes=False
+            _routes(self._asking, Describing(wires, permits, Foresight(system)), Approving(system, permits, self.bounds)),
+            redirect_slashes=False,
         )
 
     @property

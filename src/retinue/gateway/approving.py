@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from retinue.errors import ApprovalError, CanonicalError, WireError
 from retinue.gateway.asking import one_of_query
 from retinue.gateway.bodies import body_of, text_of
 from retinue.gateway.guard import check_some
 from retinue.gateway.visit import json_bytes
 from retinue.mailbox.messages import Message, message
+from retinue.remote import request_to_data
 from retinue.security.approvals import STATUSES
 
 if TYPE_CHECKING:
@@ -84,11 +83,11 @@ class Approving:
         """GET /v1/approvals/{id}: one's own (same subject, an operation that the token may permit), with its approval; others with `approvals.read`."""
         check_some(visit.caller.context, "the gateway")
         request = await self._found(visit, own=True)
-        await visit.answer(200, json_bytes({"request": request.to_data()}))
+        await visit.answer(200, json_bytes({"request": request_to_data(request)}))
 
     async def approve(self, visit: Visit) -> None:
         """POST /v1/approvals/{id}/approve: answers with the approval."""
-        data = _only(await body_of(visit, self._bounds), "note", "expires_seconds")
+        data = _only(await body_of(visit, self._bounds, optional=True), "note", "expires_seconds")
         seconds = data.get("expires_seconds", 3600)
         if (type(seconds) is not int and type(seconds) is not float) or not 0 < seconds <= 3600:
             raise WireError("expires_seconds: expected a number of seconds, above 0 and up to 3600", problem="invalid_fields")
@@ -99,7 +98,7 @@ class Approving:
 
     async def reject(self, visit: Visit) -> None:
         """POST /v1/approvals/{id}/reject."""
-        data = _only(await body_of(visit, self._bounds), "note")
+        data = _only(await body_of(visit, self._bounds, optional=True), "note")
         request = await self._permitted(visit, "reject")
         await self._desk.reject(request.id, note=_note(data), **self._reviewer(visit))
         await self._decided(visit, request.id)
@@ -150,7 +149,7 @@ class Approving:
             await self._permits.ask(visit.caller, "approvals.read", ReadApprovals(), risk="L1")
         if request is None:
             raise unknown or ApprovalError("there is no request of that id", reason="unknown")
-        return attrs.evolve(request, token=None)
+        return request.without_token()
 
     async def _permitted(self, visit: Visit, verdict: str) -> ApprovalRequest:
         try:
@@ -180,7 +179,7 @@ def _is_of(request: ApprovalRequest, context: SecurityContext) -> bool:
 
 def _for_others(request: ApprovalRequest) -> dict[str, Any]:
     """A request as data, without the approval, which is for its subject alone."""
-    return attrs.evolve(request, token=None).to_data()
+    return request_to_data(request.without_token())
 
 
 def _only(data: dict[str, Any], *names: str) -> dict[str, Any]:

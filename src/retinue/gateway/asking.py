@@ -10,6 +10,7 @@ import trio
 from retinue.errors import AskTimeout, GatewayError, RemoteError, RetinueError, SystemClosed, TokenError, WireError
 from retinue.gateway.bodies import body_of, call_of
 from retinue.gateway.events import Events
+from retinue.gateway.foreseeing import Foresight
 from retinue.gateway.guard import shown
 from retinue.gateway.visit import Gone, Visit, json_bytes
 from retinue.gateway.wires import Target, Wires
@@ -61,6 +62,7 @@ class Asking:
         self._kernel = system._kernel
         self._wires = wires
         self._bounds = bounds
+        self._foresight = Foresight(system)
         self._streams: dict[trio.CancelScope, str] = {}
         self._of_token: dict[str, int] = {}
         self._closing = False
@@ -94,22 +96,21 @@ class Asking:
         await visit.answer(200, b'{"reply":' + self._encoded(target, handler, value) + b"}")
 
     async def tell(self, visit: Visit) -> None:
-        """POST /v1/tell; with "wait" it waits for room."""
+        """POST /v1/tell; with "wait" it waits for room. What is certain to be refused is refused here: 202 says that it was sent, and nothing of what becomes of it."""
         call, target, message, handler = await self._read(visit, ("approvals", "wait"))
         context = visit.caller.context
-        left = False
         receipt: Receipt | None = None
-        try:
-            if call.wait is None:
-                receipt = target.ref.tell(message, context=context, approvals=call.approvals)
-            else:
-                wait = min(call.wait, self._bounds.request_timeout)
-                async with visit.leaving() as leaving:
-                    receipt = await target.ref.send(message, timeout=wait, context=context, approvals=call.approvals)
-                left = leaving.left
-        except Exception as error:
-            raise Failed(error, handler.raises) from error
-        if left or receipt is None:
+        async with visit.leaving() as leaving:
+            try:
+                approvals = await self._foresight.of_tell(target.cell, message, visit.caller, call.approvals)
+                if call.wait is None:
+                    receipt = target.ref.tell(message, context=context, approvals=approvals)
+                else:
+                    wait = min(call.wait, self._bounds.request_timeout)
+                    receipt = await target.ref.send(message, timeout=wait, context=context, approvals=approvals)
+            except Exception as error:
+                raise Failed(error, handler.raises) from error
+        if leaving.left or receipt is None:
             raise Gone
         await visit.answer(202 if receipt else 409, json_bytes({"accepted": receipt.accepted, "reason": receipt.reason}))
 

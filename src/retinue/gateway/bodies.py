@@ -26,8 +26,8 @@ MAX_APPROVALS: Final = 16
 _JSON: Final = frozenset({b"application/json", b"application/json;charset=utf-8"})
 
 
-async def body_of(visit: Visit, bounds: Bounds) -> dict[str, Any]:
-    """The object that the body is.
+async def body_of(visit: Visit, bounds: Bounds, *, optional: bool = False) -> dict[str, Any]:
+    """The object that the body is; where it is optional and there is none, an empty one.
 
     Raises:
         GatewayError: It is too long, is no JSON by its own word, or does not come in time.
@@ -35,6 +35,8 @@ async def body_of(visit: Visit, bounds: Bounds) -> dict[str, Any]:
         Gone: The client has left.
     """
     headers = visit.headers
+    if optional and visit.over:
+        return {}
     lengths, encoded = headers.all(b"content-length"), headers.all(b"transfer-encoding")
     if lengths and encoded:
         raise GatewayError("a request has either a Content-Length or a Transfer-Encoding, not both", reason="malformed", delivered=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.runtime.statistics import actor_statistics
-from retinue.errors import RetinueError
+from retinue.errors import RetinueError, WireError
 from retinue.gateway.asking import one_of_query
 from retinue.gateway.guard import check_some
 from retinue.gateway.schemas import Schemas
@@ -14,6 +14,7 @@ from retinue.mailbox.messages import Message, message
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.handlers import HandlerInfo
+    from retinue.gateway.foreseeing import Foresight
     from retinue.gateway.permits import Permits
     from retinue.gateway.visit import Visit
     from retinue.gateway.wires import Wires
@@ -49,11 +50,13 @@ class Describing:
     Args:
         wires: Which messages reach which actors.
         permits: Asks the gate.
+        foresight: Refuses whoever may never send what they want described.
     """
 
-    def __init__(self, wires: Wires, permits: Permits) -> None:
+    def __init__(self, wires: Wires, permits: Permits, foresight: Foresight) -> None:
         self._wires = wires
         self._permits = permits
+        self._foresight = foresight
 
     async def actors(self, visit: Visit) -> None:
         """GET /v1/actors: the first 1,000."""
@@ -73,11 +76,25 @@ class Describing:
         await visit.answer(200, json_bytes({"actors": listed}))
 
     async def openapi(self, visit: Visit) -> None:
-        """GET /v1/openapi.json, for one actor with ?path=…"""
+        """GET /v1/openapi.json, for one actor with ?path=…, for one message of it with ?path=…&message=…, which says whether there is none or it is not permitted."""
         check_some(visit.caller.context, "the gateway")
         path = one_of_query(visit, "path", "") or None
+        name = one_of_query(visit, "message", "") or None
+        if name is not None:
+            await self._one(visit, one_of_query(visit, "path"), name)
+            return
         reachable = [(cell, handlers) for cell, handlers in self._wires.reachable(visit.caller, path) if handlers]
         await visit.answer(200, json_bytes(_description([(cell.path, handlers) for cell, handlers in reachable])))
+
+    async def _one(self, visit: Visit, path: str, name: str) -> None:
+        target = self._wires.target(path, visit.caller)
+        handler = target.wire.handlers.get(name)
+        if handler is None:
+            raise WireError(f"{path} takes no message of the name {name[:200]!r}", problem="unknown_type")
+        self._wires.check_open(target, handler, visit.caller)
+        if handler.requires is not None and not visit.caller.context.permissions.may_permit(handler.requires):
+            self._foresight.refuse_to_describe(target.cell, name, handler.requires, visit.caller, handler.risk)
+        await visit.answer(200, json_bytes(_description([(path, {name: handler})])))
 
 
 def _description(actors: list[tuple[str, dict[str, HandlerInfo]]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import attrs
 
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.watch import Terminated
-from retinue.errors import DefinitionError, Denied, GatewayError
+from retinue.errors import ActorStopped, DefinitionError, Denied, GatewayError
 from retinue.gateway.guard import check_some
 from retinue.mailbox.wire import WireRegistry
 from retinue.mailbox.wire_json import Limits
@@ -33,6 +33,9 @@ MOST_WIRES: Final = 512
 
 MOST_LISTED: Final = 1_000
 """Actors that are described at one time; any other one is described by its path."""
+
+MOST_SEEN: Final = 4_096
+"""Paths of actors that somebody has asked for, and that are told from those that never were; the oldest are forgotten."""
 
 MAX_DEPTH: Final = 64
 """Levels of objects and arrays in a message, and in an answer."""
@@ -84,12 +87,13 @@ class Wires:
         open_handlers: Whether handlers without `requires` can be reached.
     """
 
-    __slots__ = ("_kernel", "_known", "_limits", "_open")
+    __slots__ = ("_kernel", "_known", "_limits", "_open", "_seen")
 
     def __init__(self, kernel: Kernel, bounds: Bounds, *, open_handlers: bool) -> None:
         self._kernel = kernel
         self._limits = Limits(max_bytes=max(bounds.max_reply, bounds.max_body), max_depth=MAX_DEPTH)
         self._known: dict[Any, Wire] = {}
+        self._seen: dict[str, None] = {}
         self._open = open_handlers
 
     def of(self, cell: Cell) -> Wire:
@@ -107,13 +111,20 @@ class Wires:
 
         Raises:
             GatewayError: There is none ("not_found").
+            ActorStopped: There is none any more: one that was asked for here before has ended.
             Denied: The caller's token permits nothing at all.
         """
         check_some(caller.context, "the gateway")
         ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
         if ref is None:
+            if path in self._seen:
+                raise ActorStopped(f"the actor at {path} has ended. Nothing was done.", path=path, begun=False)
             shown = f"at {path[:200]}" if _PATH.fullmatch(path) else "there: a path is /user/NAME, and further /NAME below that"
             raise GatewayError(f"there is no actor {shown}", reason="not_found", delivered=False)
+        if path not in self._seen:
+            if len(self._seen) >= MOST_SEEN:
+                del self._seen[next(iter(self._seen))]
+            self._seen[path] = None
         return Target(ref._cell, self.of(ref._cell))
 
     def message(self, target: Target, data: Any, caller: Caller) -> tuple[Any, HandlerInfo]:
@@ -125,13 +136,17 @@ class Wires:
         """
         message = target.wire.registry.load(data)
         handler = self._kernel.find_handler(target.cell, message)
+        self.check_open(target, handler, caller)
+        return message, handler
+
+    def check_open(self, target: Target, handler: HandlerInfo, caller: Caller) -> None:
+        """Raises Denied for a handler without `requires` where such handlers are not reached."""
         if handler.requires is None and not self._open:
             raise Denied(
                 f"{target.cell.path} takes {handler.info.label} without any permission, and this gateway reaches only handlers with requires= (open_handlers=False)",
                 path=target.cell.path,
                 subject=caller.context.subject,
             )
-        return message, handler
 
     def reachable(self, caller: Caller, path: str | None = None) -> list[tuple[Cell, dict[str, HandlerInfo]]]:
         """Living actors (that of the path, or the first 1,000), each with those of its messages that the caller's context may be permitted."""
