@@ -143,7 +143,7 @@ class KeyFile:
     __slots__ = ("_known", "path")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path: Final = Path(path)
+        self.path: Final = Path(path).absolute()
         self._known: tuple[KeyRing | None, Signature] = (None, ())  # one attribute, so that both change at once in every thread
 
     def ring(self) -> KeyRing:

@@ -53,7 +53,7 @@ class Revocations:
     __slots__ = ("_known", "_lock", "path")
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self.path: Final = None if path is None else Path(path)
+        self.path: Final = None if path is None else Path(path).absolute()
         self._lock = threading.Lock()
         self._known: tuple[frozenset[str], Signature] = (frozenset(), ())
         if self.path is not None:

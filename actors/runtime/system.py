@@ -16,7 +16,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from retinue.actors.runtime import stepping
-from retinue.actors.runtime.approving import REVIEWER_TIMEOUT, DeskWay, Reviewer
+from retinue.actors.runtime.approving import APPROVAL_LIFETIME, REVIEWER_TIMEOUT, DeskWay, Reviewer
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.auditing import AuditBook, SystemAudit
 from retinue.actors.runtime.cell import DEAD
@@ -78,13 +78,13 @@ class ActorSystem:
         policies: Policies that are asked about each message of an operation that they name, in order; see `rt.policy`. Default: none.
         policy_timeout: Seconds that one asynchronous policy may take for one message; then the message is refused. Default 5.
         capabilities: The registry of operations; where there is one, operations that it does not know are refused, and its ratings count. Default: none.
-        audit: Where the system records what was decided. Default: in memory, or in `audit.jsonl` in `data_dir`, with the key in `audit.key` beside it (`audit.2.jsonl` and so on
-            while another system has that). An
-            `rt.AuditLog`: that one; it is not closed at the end. False: nothing is recorded.
+        audit: Where the system records what was decided. Default: in memory, or in `audit.jsonl` in `data_dir`, with the key in `audit.key` beside it
+            (`audit.2.jsonl` and so on while another system has that file). An `rt.AuditLog`: that one; it is not closed at the end. False: nothing is recorded.
         reviewer: Asked about each new request for a person's consent, before the asker is told of it: a function (it may be `async def`) that takes the
             `rt.ApprovalRequest` and gives `rt.Review.approve()`, `.reject()`, `.respond()` or `.edit()`, or None: then the request waits. One that fails, or
             takes too long, has not approved. Default: nobody is asked, and requests wait in `system.approvals`.
         reviewer_timeout: Seconds that it has for one request. Default 300. (The asker's own time-out goes on meanwhile.)
+        approval_lifetime: Seconds that a request for a person's consent waits; then it has expired. From 1 s to 366 days; default 604,800, seven days.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class ActorSystem:
         audit: AuditLog | Literal[False] | None = None,
         reviewer: Reviewer | None = None,
         reviewer_timeout: float = REVIEWER_TIMEOUT,
+        approval_lifetime: float = APPROVAL_LIFETIME,
     ) -> None:
         check_name(name, "a system's name")
         for what, value in (
@@ -144,7 +145,7 @@ class ActorSystem:
             loopback=loopback,
             events=events,
         )
-        gate.desk = self._desk = DeskWay(self._kernel, self.data_dir, reviewer, reviewer_timeout)
+        gate.desk = self._desk = DeskWay(self._kernel, self.data_dir, reviewer, reviewer_timeout, approval_lifetime)
         self.authority.guard = self._kernel.guard
         self.authority.on_revoke = gate.changed
         self.authority.on_event = book.told

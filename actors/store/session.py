@@ -93,7 +93,7 @@ class Session:
     __slots__ = ("_at_work", "_database", "_doubtful", "_full", "_guarded_database", "busy_timeout", "counts", "path", "schema")
 
     def __init__(self, path: Path | str | None, schema: Schema, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else Path(path).absolute()
         self.schema = schema
         self.busy_timeout = busy_timeout
         self.counts = SessionCounts()

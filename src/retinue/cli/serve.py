@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import signal
 from collections.abc import Callable
@@ -24,6 +25,7 @@ SETTLE: Final = 3.0
 DATA_DIR: Final = ".retinue"
 PORT: Final = 8420
 GRACE: Final = 5.0
+MOST_RATE: Final = 1e9
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -51,6 +53,18 @@ class Choice:
     gateway: dict[str, Any]
 
 
+def _check_rate(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if math.isnan(value) or value <= 0 or MOST_RATE < value < math.inf:
+        raise click.BadParameter(f"give a number above 0 and up to {MOST_RATE:,.0f}, or inf for no limit", context, parameter)
+    return value
+
+
+def _check_grace(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if math.isnan(value):
+        raise click.BadParameter("give seconds, from 0 to 3600", context, parameter)
+    return value
+
+
 class Terminated(BaseException):
     """SIGTERM has come, while a plain function had the main thread."""
 
@@ -70,11 +84,18 @@ class Terminated(BaseException):
 @click.option("--audience", metavar="NAME", help="Who this is, for tokens that are for one of several (`retinue token mint --audience`).")
 @click.option("--allowed-host", "hosts", multiple=True, metavar="NAME", help="A further name that clients address it by. May be repeated.")
 @click.option("--origin", "origins", multiple=True, metavar="URL", help="A web page's origin that may talk to it. May be repeated.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), default=200.0, show_default=True, help="Requests a second for one token.")
+@click.option(
+    "--rate", type=float, default=200.0, show_default=True, callback=_check_rate, help="Requests a second for one token; inf: no limit."
+)
 @click.option("--no-open-handlers", is_flag=True, help="Reach only handlers that require an operation.")
 @click.option("--allow-remote", is_flag=True, help="Listen on an address that other machines reach, although there is no TLS.")
 @click.option(
-    "--grace", type=click.FloatRange(0, 3600), default=GRACE, show_default=True, help="Seconds for what is in progress at the end."
+    "--grace",
+    type=click.FloatRange(0, 3600),
+    default=GRACE,
+    show_default=True,
+    callback=_check_grace,
+    help="Seconds for what is in progress at the end.",
 )
 def serve(
     spec: str,
@@ -95,8 +116,8 @@ def serve(
     FUNCTION is given the system and spawns actors; it may be plain or async, and may return or go on. Then `listening on http://…` is printed, and clients
     (`retinue ask`, `retinue.connect`) reach the actors under /user. Tokens are made by `retinue token mint` with the same --data-dir.
 
-    Ctrl-C and SIGTERM end it in good order: streams end with an error, asks in progress have --grace. A second one ends it at once. Exit code: 0 after
-    SIGTERM, 130 after Ctrl-C, 1 where FUNCTION fails.
+    Ctrl-C and SIGTERM end it in good order: streams end with an error, asks in progress have --grace. A second one ends it at once. It ends as well where
+    FUNCTION stops the system, or calls sys.exit. Exit code: 0 after SIGTERM, 130 after Ctrl-C, that of sys.exit, 1 where FUNCTION fails.
     """
     from retinue.cli.targets import find_function
     from retinue.gateway.guard import LOOPBACK
@@ -107,6 +128,7 @@ def serve(
             f"--host {host} can be reached from other machines, and there is no TLS: tokens would cross the network in the clear. "
             "Listen on 127.0.0.1 and put a server with TLS (or an SSH tunnel) in front; or say --allow-remote"
         )
+    data_dir = data_dir.absolute()  # before any of the user's code, which may go to another folder
     function = find_function(spec)
     named = f"[{host}]" if ":" in host else host
     options = {
@@ -114,7 +136,7 @@ def serve(
         "origins": origins,
         "open_handlers": not no_open_handlers,
         "rate": rate,
-        "burst": max(1, int(2 * rate)),
+        "burst": 1 if rate == math.inf else max(1, int(2 * rate)),
     }
     choice = Choice(spec, f"{named}:{port}", name, audience, data_dir, grace, options)
     _check_signature(function, spec)
@@ -131,6 +153,32 @@ def serve(
             raise click.ClickException(f"it cannot listen on {choice.bind}: {error.strerror or error}") from None
         raise error from None
     raise SystemExit(code)
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+    return [error]
+
+
+def _ending(spec: str, error: BaseException) -> int | click.ClickException:
+    """What the function's end with an error is for the command: an exit code, or a failure with its text."""
+    for leaf in _leaves(error):
+        if isinstance(leaf, SystemExit):
+            if leaf.code is None or isinstance(leaf.code, int):
+                return leaf.code or 0
+            return click.ClickException(_harmless(str(leaf.code)))
+        if isinstance(leaf, KeyboardInterrupt):
+            return _code(signal.SIGINT)
+    return _failed(spec, _alone(error))
+
+
+def _harmless(text: str) -> str:
+    """An error's text, as it may stand on a terminal and in a log: without what looks like a secret, and without control characters."""
+    from retinue.security.redaction import redact
+    from retinue.security.visible import visible
+
+    return visible(str(redact(text)))
 
 
 def _alone(error: BaseException) -> BaseException:
@@ -174,7 +222,7 @@ def _failed(spec: str, error: BaseException) -> click.ClickException:
 
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name})" if frames else ""
-    return click.ClickException(f"{spec} raised {type(error).__name__}: {error}{where}")
+    return click.ClickException(f"{spec} raised {type(error).__name__}: {_harmless(str(error))}{where}")
 
 
 def _announce(url: str) -> None:
@@ -199,19 +247,32 @@ async def _main(function: Callable[..., Any], choice: Choice) -> int:
     from retinue.gateway.app import Gateway
 
     code = 0
-    failure: BaseException | None = None
+    failure: click.ClickException | None = None
     async with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
         gateway = Gateway(system, system.sealer(audience=choice.audience), **choice.gateway)
         ready = trio.Event()
         done = trio.Event()
 
         async def set_up() -> None:
-            nonlocal failure
+            nonlocal code, failure
             try:
                 await function(system)
-            except Exception as error:
-                failure = error
+            except BaseException as error:
+                if any(isinstance(leaf, trio.Cancelled) for leaf in _leaves(error)):
+                    raise
+                if not done.is_set():
+                    ending = _ending(choice.spec, error)
+                    if isinstance(ending, int):
+                        code = ending
+                    else:
+                        failure = ending
                 done.set()
+            ready.set()
+
+        async def wait_for_end() -> None:
+            assert system._over is not None
+            await system._over.wait()  # the function, or what it left running, has stopped the system
+            done.set()
             ready.set()
 
         async def wait_for_signal(*, task_status: trio.TaskStatus[None]) -> None:
@@ -228,6 +289,7 @@ async def _main(function: Callable[..., Any], choice: Choice) -> int:
             await nursery.start(wait_for_signal)
             url = await nursery.start(gateway.serve, choice.bind)
             nursery.start_soon(set_up)
+            nursery.start_soon(wait_for_end)
             with trio.move_on_after(SETTLE):
                 await ready.wait()
             if failure is None and not done.is_set():
@@ -236,7 +298,7 @@ async def _main(function: Callable[..., Any], choice: Choice) -> int:
             await gateway.stop(grace=0.0 if failure is not None else choice.grace)
             nursery.cancel_scope.cancel()
     if failure is not None:
-        raise _failed(choice.spec, failure)
+        raise failure
     return code
 
 
@@ -246,21 +308,30 @@ async def _main(function: Callable[..., Any], choice: Choice) -> int:
 def _serve_plain(function: Callable[..., Any], choice: Choice) -> int:
     from retinue.sync import ActorSystem
 
-    def on_terminate(number: int, _: object) -> None:
-        raise Terminated(number)
+    def on_signal(number: int, _: object) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)  # the next one ends the process, even where the function catches whatever this one raises
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
-    signal.signal(signal.SIGTERM, on_terminate)
+    for number in _SIGNALS:
+        signal.signal(number, on_signal)
     code = 0
     with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
         stop = _Beside(system, choice)
         try:
             try:
                 function(system)
-            except Exception as error:
-                raise _failed(choice.spec, error) from None
-            _announce(stop.url)
-            while True:
-                signal.pause()
+            except (Terminated, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                ending = _ending(choice.spec, error)
+                if not isinstance(ending, int):
+                    raise ending from None
+                code = ending
+            else:
+                if not stop.over:
+                    _announce(stop.url)
+                stop.ended.wait()  # for ever, unless the system is stopped
         except Terminated:
             code = _code(signal.SIGTERM)
         except KeyboardInterrupt:
@@ -283,7 +354,7 @@ class _Beside:
         self._twin = system._twin
         self._choice = choice
         self._listening = threading.Event()
-        self._ended = threading.Event()
+        self.ended = threading.Event()
         self._gateway: Any = None
         self._error: BaseException | None = None
         self.url = ""
@@ -291,6 +362,12 @@ class _Beside:
         self._listening.wait()
         if self._error is not None:
             raise self._error
+
+    @property
+    def over(self) -> bool:
+        """Whether the gateway, or its system, has ended."""
+        system_over = self._twin.core._over
+        return self.ended.is_set() or (system_over is not None and system_over.is_set())
 
     async def _serve(self) -> None:
         import trio
@@ -306,11 +383,11 @@ class _Beside:
     def _deliver(self, _: Any, error: BaseException | None) -> None:
         self._error = _alone(error) if error is not None else None
         self._listening.set()
-        self._ended.set()
+        self.ended.set()
 
     def __call__(self) -> None:
         from retinue._twin import Call
 
-        if not self._ended.is_set():
+        if not self.ended.is_set():
             self._twin.run(Call(self._twin, partial(self._gateway.stop, grace=self._choice.grace), lambda *_: None))
-            self._ended.wait(self._choice.grace + 5.0)
+            self.ended.wait(self._choice.grace + 5.0)

@@ -46,7 +46,7 @@ class TokenFile:
     __slots__ = ("_known", "path")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path: Final = Path(path)
+        self.path: Final = Path(path).absolute()
         self._known: tuple[str | None, Signature] = (None, ())
 
     def read(self) -> str:
