@@ -229,9 +229,8 @@ class Case:
         shown = "it" if self.operation is None else repr(self.operation)
         why = f"{shown} needs a person's consent, and no valid approval came with it: {sentence('; '.join(self.asks))}{note}"
         requests = tuple(requests)
-        named = f" ({', '.join(one.id for one in requests)})" if requests else ""
         return ApprovalRequired(
-            self._sentence(why, f"get it approved{named}, then send it again with the token: approvals=[token]."),
+            self._sentence(why, _way_on(requests)),
             operation=self.name,
             path=self.path,
             requests=requests,
@@ -271,6 +270,19 @@ class Case:
     def name(self) -> str | None:
         """The operation, where it is a `str`."""
         return self.operation if isinstance(self.operation, str) else None
+
+
+def _way_on(requests: tuple[ApprovalRequest, ...]) -> str:
+    """What whoever asked is to do: what is approved already needs no person, but its token."""
+    send = "send it again with the token: approvals=[token]."
+    approved = next((one.id for one in requests if one.status == "approved"), None)
+    if approved is not None:
+        return (
+            f"{approved} is approved; take its token (`retinue approvals show {approved} --token`, `system.approvals.token(id)`, or "
+            f"`retinue ask --wait-approval SECONDS`), then {send}"
+        )
+    named = f" ({', '.join(one.id for one in requests)})" if requests else ""
+    return f"get it approved{named}, then {send}"
 
 
 def sentence(text: str) -> str:

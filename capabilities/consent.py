@@ -20,7 +20,7 @@ import attrs
 if TYPE_CHECKING:
     from retinue.security.approvals import Binding
 
-__all__ = ["FAILED", "MAX_APPROVALS", "NOT_RUN", "SUCCEEDED", "Approval", "Consent", "ConsentDesk", "Question"]
+__all__ = ["FAILED", "INDETERMINATE", "MAX_APPROVALS", "NOT_RUN", "SUCCEEDED", "Approval", "Consent", "ConsentDesk", "Question"]
 
 MAX_APPROVALS: Final = 16
 """Approval tokens that may come with one message."""
@@ -33,6 +33,10 @@ FAILED: Final = "failed"
 
 NOT_RUN: Final = "not run"
 """The outcome where the approval was spent and the handler was never begun, since the turn had ended, or its authority had, in that moment."""
+
+
+INDETERMINATE: Final = "indeterminate"
+"""What is noted where it is not known whether the consent was spent: a person is to look. A true outcome that comes later takes its place."""
 
 
 @attrs.frozen

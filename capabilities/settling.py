@@ -11,7 +11,8 @@ The order, and what becomes of the consent and of the call that is reserved, wha
    authority was revoked or has expired; the arguments are not those that were hashed. The effect is *not run* then: that is its outcome, on record and at the
    desk; the call is given back, and the consent stays spent, for it was used.
 
-Where `spend` itself fails, the effect is not run either. Whether the consent is spent is the desk's to know.
+Where `spend` itself fails, the effect is not run either. Whether the consent is spent is the desk's to know: where that is uncertain (the store failed, or took too
+long), the desk is told so ("indeterminate"), and not that the effect was not run: another one with the same token may have been quicker, and be at it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from retinue.capabilities.cases import Admission, Undecidable, sentence
-from retinue.capabilities.consent import NOT_RUN, Consent, ConsentDesk, Question
+from retinue.capabilities.consent import INDETERMINATE, NOT_RUN, Consent, ConsentDesk, Question
 from retinue.capabilities.snapshots import arguments_of
 from retinue.mailbox.messages import message_info
 from retinue.security.approvals import Binding, arguments_digest
@@ -53,22 +54,25 @@ async def settle(gate: Gate, case: Case, wanted: Callable[[], bool]) -> Admissio
         raise Undecidable("whoever asked for it waits no longer")
     reservation = gate._reserve(case)
     record: int | None = None
-    spent = False
+    spent: bool | None = False
     try:
         record = _record(gate, case, consent)
+        spent = None  # until that is known
         await _spend(desk, case, question, consent)
         spent = True
         await _last_look(gate, case, question, wanted)
         if reservation is not None:
             gate.ledger.settle(reservation, calls=1)
-    except BaseException:
+    except BaseException as error:
+        if spent is None and not (isinstance(error, Denied) and error.reason == "store"):
+            spent = False  # the desk has refused
         try:
             if reservation is not None:
                 gate.ledger.release(reservation)
             _record_not_run(gate, case, record)
         finally:
-            if spent:
-                await _tell(desk, consent)
+            if spent is not False:
+                await _tell(desk, consent, NOT_RUN if spent else INDETERMINATE)
         raise
     gate.allowed += 1
     return Admission(case.message, False, record, consent)
@@ -82,7 +86,7 @@ async def consent_to(gate: Gate, desk: ConsentDesk, case: Case) -> tuple[Questio
             consent = await desk.consider(question, case.approvals)
         except ApprovalRequired as required:
             cause = required.__cause__  # why what came with the message is no approval of it
-            raise case.approval_required(required.requests, note=f" {cause}" if isinstance(cause, ApprovalError) else "") from required
+            raise case.approval_required(required.requests, note=_note(cause)) from required
         except Exception as error:
             raise _refusal(case, error) from error
         if type(consent) is not Consent:
@@ -93,6 +97,12 @@ async def consent_to(gate: Gate, desk: ConsentDesk, case: Case) -> tuple[Questio
             return again, consent
         question = again
     raise Undecidable("what a person must consent to changes faster than it can be asked")
+
+
+def _note(cause: BaseException | None) -> str:
+    """Why what came with the message is no approval of it, as a sentence of its own."""
+    text = str(cause) if isinstance(cause, ApprovalError) else ""
+    return f" {text[:1].upper()}{text[1:]}" if text else ""
 
 
 def question_of(gate: Gate, case: Case) -> Question:
@@ -178,13 +188,13 @@ async def _last_look(gate: Gate, case: Case, question: Question, wanted: Callabl
         raise Undecidable("its arguments are not those that were approved: something has changed them")
 
 
-async def _tell(desk: ConsentDesk, consent: Consent) -> None:
-    """The desk hears that the effect was not run. What goes wrong there leaves the outcome unknown, which is what the desk takes it for anyway."""
+async def _tell(desk: ConsentDesk, consent: Consent, outcome: str) -> None:
+    """The desk hears that the effect was not run, or that nobody knows whether the consent was spent. What goes wrong there leaves the outcome unknown, which is what the desk takes it for anyway."""
     import trio
 
     with trio.move_on_after(OUTCOME_TIMEOUT, shield=True):
         try:
-            await desk.note_outcome(consent, NOT_RUN)
+            await desk.note_outcome(consent, outcome)
         except Exception:
             pass
 

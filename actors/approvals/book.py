@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 import trio
 
-from retinue.actors.approvals.deciding import DEFAULT_SECONDS, OUTCOMES, YEAR_SECONDS, check_note, check_reviewer, check_seconds
+from retinue.actors.approvals.deciding import (
+    DEFAULT_SECONDS,
+    OUTCOMES,
+    VOID,
+    YEAR_SECONDS,
+    check_meant,
+    check_note,
+    check_reviewer,
+    check_seconds,
+)
 from retinue.actors.approvals.messages import (
     ApprovalEvent,
     ApprovalStatistics,
@@ -26,6 +35,7 @@ from retinue.actors.approvals.office import Office
 from retinue.actors.approvals.tables import Row, request_of
 from retinue.actors.approvals.works_asking import AddFeedback, Find, Get
 from retinue.actors.approvals.works_spending import Count, Indeterminate, ListStanding
+from retinue.actors.runtime.approving import APPROVAL_LIFETIME
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.work import Work
@@ -53,16 +63,23 @@ MAX_MANY: Final = 1_000
 class SystemApprovals:
     """The approvals of a system, `system.approvals`. Other processes that use the same folder of data see the same, and decide the same requests.
 
-    Everything here raises, besides what it says: `Denied` inside a handler; `StoreUnavailable` where the file cannot be used; `ApprovalError` with the reason
-    "clock" where this machine's clock is behind the file's; `SystemClosed` after the end. Times are milliseconds since 1970.
+    Everything here raises, besides what it says: `Denied` inside a handler; `StoreUnavailable` where the file cannot be used; `SystemClosed` after the end; and what
+    decides something, `ApprovalError` with the reason "clock" where this machine's clock is behind the file's. Times are milliseconds since 1970.
 
     A reviewer's name is what the caller says, and is recorded as asserted, unless `asserted=False` says that it was proved: the gateway does, where it is the
     subject of a sealed token.
     """
 
-    def __init__(self, kernel: Kernel, folder: Path | None, reviewer: Reviewer | None = None, reviewer_timeout: float = 300.0) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        folder: Path | None,
+        reviewer: Reviewer | None = None,
+        reviewer_timeout: float = 300.0,
+        lifetime: float = APPROVAL_LIFETIME,
+    ) -> None:
         self._kernel = kernel
-        self._office = Office(kernel, folder, reviewer, reviewer_timeout)
+        self._office = Office(kernel, folder, reviewer, reviewer_timeout, lifetime)
 
     @property
     def desk(self) -> ConsentDesk:
@@ -92,6 +109,8 @@ class SystemApprovals:
         operation: str | None = None,
         batch: str | None = None,
         limit: int = 10_000,
+        tenant: str | None = None,
+        after: str | None = None,
     ) -> tuple[ApprovalRequest, ...]:
         """Requests, oldest first, without their tokens.
 
@@ -100,13 +119,15 @@ class SystemApprovals:
             subject: Only those of it.
             operation: Only those of exactly this operation.
             batch: Only those that were decided together under this id.
-            limit: The latest so many. Default: 10,000.
+            limit: The latest so many; with `after`, the first. Default: 10,000.
+            tenant: Only those of this tenant.
+            after: Only those that were made after the request of this id, "" for all: so they are read page by page.
         """
         if status is not None and status not in STATUSES:
             raise DefinitionError(f"status={status!r}: one of {', '.join(STATUSES)}")
         if type(limit) is not int or not 0 <= limit <= 2**31:
             raise DefinitionError(f"limit={limit!r}: how many requests, from 0 on")
-        rows: tuple[Row, ...] = await self._work(Find, self._office.now_ms, status, subject, operation, batch, limit)
+        rows: tuple[Row, ...] = await self._work(Find, self._office.now_ms, status, subject, operation, batch, limit, tenant, after)
         found = []
         for row in rows:
             try:
@@ -119,7 +140,8 @@ class SystemApprovals:
         """The token of an approved request that was not spent yet.
 
         Raises:
-            ApprovalError: There is no such request ("unknown"), it is not approved ("decided"), or its token was spent ("spent") or has expired ("expired").
+            ApprovalError: There is no such request ("unknown"), it is not approved ("decided"), or its token was spent ("spent"), has expired ("expired")
+                or is void ("store").
         """
         row = await self._work(Get, _text(request_id, "id"), self._office.now_ms)
         request = request_of(row, token=True)
@@ -127,8 +149,10 @@ class SystemApprovals:
             raise ApprovalError(f"the request {request.id} is {request.status}, so it has no token.", reason="decided")
         if row["spent_ms"] is not None:
             raise ApprovalError(f"the approval of {request.id} was spent before, and each is good for one call. Ask again.", reason="spent")
-        if row["token_expires_ms"] <= self._office.now_ms:
+        if row["token_expires_ms"] <= row["read_ms"]:
             raise ApprovalError(f"the approval of {request.id} has expired. Ask again.", reason="expired")
+        if row["void"]:
+            raise ApprovalError(f"the approval of {request.id} is void since {VOID}. Ask again.", reason="store")
         return request.token
 
     async def statistics(self) -> ApprovalStatistics:
@@ -318,13 +342,14 @@ class SystemApprovals:
             expires_seconds: For how long, at most 366 days.
             tenant, audience, definition: Only calls of this tenant, to the actor of this path, by the handler of this definition; None: of any.
             constraints: What holds of each argument, by name, as in `rt.allow`: `{"cents": rt.at_most(500)}`. Arguments that are not named must be None.
-            open: Whether arguments that are not named may be anything.
+            open: Whether arguments that are not named may be anything. Needed where there are no constraints, also for calls that have no arguments.
             asserted: See the class.
 
         Raises:
             ApprovalError: Too many are in force ("full").
-            AuthorityError, DefinitionError: Something is malformed.
+            AuthorityError, DefinitionError: Something is malformed; or there are neither constraints nor `open=True`.
         """
+        check_meant(constraints, open)
         return await self._tell(
             KeepAlways(
                 pattern,

@@ -11,6 +11,8 @@ from retinue.security.approvals import new_id, same_person
 from retinue.security.errors import ApprovalError, DefinitionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from retinue.security.approval_keys import SigningKey
     from retinue.security.approvals import ApprovalRequest
 
@@ -18,8 +20,10 @@ __all__ = [
     "DEFAULT_SECONDS",
     "MAX_NOTE",
     "OUTCOMES",
+    "VOID",
     "YEAR_SECONDS",
     "approval_of",
+    "check_meant",
     "check_note",
     "check_reviewer",
     "check_seconds",
@@ -34,6 +38,9 @@ YEAR_SECONDS: Final = 366 * 86_400
 
 OUTCOMES: Final = ("succeeded", "failed", "not run")
 """What a person may have found out of what was interrupted."""
+
+VOID: Final = "the approvals' file was damaged and mended, or its clock was set back"
+"""Why what was approved before counts no more."""
 
 MAX_NOTE: Final = 4_000
 """Characters of what a reviewer says."""
@@ -60,6 +67,14 @@ def check_seconds(seconds: object, most: float, what: str = "expires_seconds") -
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds) or not 0.001 <= seconds <= most:
         raise DefinitionError(f"{what}={seconds!r}: give seconds, more than 0 and at most {most:,.0f}")
     return round(seconds * 1_000)
+
+
+def check_meant(constraints: Mapping[str, Any] | None, open_arguments: object) -> None:
+    """That a standing consent says what it is for. Raises DefinitionError."""
+    if not constraints and open_arguments is not True:
+        raise DefinitionError(
+            "without constraints it would cover only calls that have no arguments: give constraints={…} for the arguments, or open=True for any"
+        )
 
 
 def approval_of(

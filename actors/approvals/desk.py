@@ -35,7 +35,7 @@ from retinue.actors.runtime.deferred import Deferred
 from retinue.actors.runtime.watch import StopReason
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.security.approvals import ApprovalRequest
-from retinue.security.errors import AuthorityError
+from retinue.security.errors import ApprovalError, AuthorityError
 from retinue.security.standing import StandingConsent, sign_standing
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ PATIENCE: Final = 60.0
 MAX_WAITING: Final = 10_000
 """Who may wait for changes at the same time."""
 
-_DECISIONS: Final = frozenset({"approved", "rejected", "responded", "edited", "cancelled", "always", "withdrawn", "resolved"})
+_DECISIONS: Final = frozenset(
+    {"approved", "rejected", "responded", "edited", "cancelled", "always", "withdrawn", "resolved", "clock reset"}
+)
 _RAISES: Final = (AuthorityError, StoreUnavailable)
 
 
@@ -85,6 +87,7 @@ class Desk(Actor):
         self._seen = -1
         self._tidied = -TIDY
         self._told = ""
+        self._behind = False
 
     # -- decisions -----------------------------------------------------------------------------------------------------------------------------------
 
@@ -234,6 +237,7 @@ class Desk(Actor):
     @handler(raises=_RAISES)
     async def changes(self, message: Changes) -> tuple[int, tuple[ApprovalEvent, ...]]:
         """Answer when there are events; see `Changes`."""
+        last = message.after
         for _ in range(3):
             last, rows = await self._store.ask(Search(message.after))
             if message.after < 0 or rows or last < message.after:  # the last: of a file that is not there any more
@@ -269,8 +273,7 @@ class Desk(Actor):
     async def _look(self) -> None:
         now = time.monotonic()
         if now >= self._tidied + TIDY:
-            for row in await self._store.ask(Tidy(self._office.now_ms)):
-                self._interrupted(row)
+            await self._tidy()
             self._tidied = now
         if self._seen < 0:
             self._seen = await self._store.ask(Mark("audited"))
@@ -284,6 +287,21 @@ class Desk(Actor):
             self._answer(last, rows)
             if not rows:
                 return
+
+    async def _tidy(self) -> None:
+        """Ends what is due. Where the clock is behind, that is told once, and put off: looking goes on."""
+        try:
+            interrupted = await self._store.ask(Tidy(self._office.now_ms))
+        except ApprovalError as error:
+            if error.reason != "clock":
+                raise
+            if not self._behind:
+                _log.warning("%s", error)
+            self._behind = True
+            return
+        self._behind = False
+        for row in interrupted:
+            self._interrupted(row)
 
     def _note(self, rows: tuple[Row, ...]) -> bool:
         """Records what was decided elsewhere. Whether there was any."""

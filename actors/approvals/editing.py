@@ -51,6 +51,7 @@ def edited_request(
         now_ms=now_ms,
         risk=request.risk,
         four_eyes=request.four_eyes,
+        lifetime_ms=request.expires_ms - request.created_ms,  # as long as its system lets requests wait
         edit_of=request.id,
     )
 

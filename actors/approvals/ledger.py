@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from retinue.actors.approvals.owners import is_alive
 from retinue.actors.store.recovery import RECOVERIES
 from retinue.security.errors import ApprovalError
 
@@ -12,7 +13,23 @@ if TYPE_CHECKING:
 
     from retinue.actors.approvals.tables import Row
 
-__all__ = ["CLOCK_TOLERANCE_MS", "TIMEOUT", "add_event", "epoch_of", "expire_due", "find_one", "first", "moment", "rows", "seen_at"]
+__all__ = [
+    "CLOCK_TOLERANCE_MS",
+    "INDETERMINATE",
+    "RESETS",
+    "TIMEOUT",
+    "add_event",
+    "epoch_of",
+    "expire_due",
+    "find_one",
+    "first",
+    "floor_of",
+    "moment",
+    "read_at",
+    "rows",
+    "seen_at",
+    "unresolved",
+]
 
 TIMEOUT: Final = 60.0
 """Seconds that the desk has for one thing, whatever time-out the system's asks have otherwise."""
@@ -34,8 +51,15 @@ def first(database: Database, sql: str, *parameters: Any) -> Row | None:
     return found[0] if found else None
 
 
+INDETERMINATE: Final = "indeterminate"
+"""The outcome of what was spent, and whose process ended before it said how it went."""
+
+RESETS: Final = "clock resets"
+"""The mark that counts how often a person has set the file's clock back."""
+
+
 def moment(database: Database, now_ms: int) -> int:
-    """The time that counts, which is never before what the file has seen, and written down. For works that write.
+    """The time that counts, which is never before what the file has seen, and written down with what the work does. For works that write.
 
     Raises:
         ApprovalError: The clock is behind the file's by more than `CLOCK_TOLERANCE_MS` (reason "clock"), so nothing that expires can be judged.
@@ -47,31 +71,60 @@ def moment(database: Database, now_ms: int) -> int:
 
 
 def seen_at(database: Database, now_ms: int) -> int:
-    """As `moment`, without writing it down: for works that only read."""
-    found = first(database, "SELECT floor_ms FROM clock WHERE id = 1")
-    if found is None:
+    """As `moment`, without writing it down: for works that judge whether something may be redeemed, and write nothing."""
+    floor = floor_of(database)
+    if floor is None:
         raise ApprovalError(
-            "the approvals' file has lost its clock, so nothing that expires can be judged. Move the file aside; what waits is asked again.",
+            "the approvals' file has lost its clock, so nothing that expires can be judged. `retinue approvals reset-clock` gives it one.",
             reason="clock",
         )
-    floor: int = found["floor_ms"]
     if now_ms < floor - CLOCK_TOLERANCE_MS:
         raise ApprovalError(
-            f"this machine's clock is {(floor - now_ms) / 1000:.0f} s behind the latest time in the approvals' file, so nothing is approved or redeemed. "
-            "Set the clock.",
+            f"this machine's clock is {(floor - now_ms) / 1000:,.0f} s behind the latest time in the approvals' file, so nothing is approved or redeemed. "
+            "Set the clock; where it is right, and another was ahead once, a person does `retinue approvals reset-clock`.",
             reason="clock",
         )
     return max(now_ms, floor)
 
 
-def epoch_of(database: Database) -> int:
-    """Which file this is: 0, or when it last took the place of a damaged one. What was approved in an earlier one is no good any more, for the rows that tell
-    what was spent may be lost.
+def read_at(database: Database, now_ms: int) -> int:
+    """The time for works that only look, which must be possible at any time: where the file's is far ahead, this machine's own."""
+    floor = floor_of(database)
+    return now_ms if floor is None or now_ms < floor - CLOCK_TOLERANCE_MS else max(now_ms, floor)
+
+
+def floor_of(database: Database) -> int | None:
+    """The latest time that the file has seen; None where that was lost."""
+    found = first(database, "SELECT floor_ms FROM clock WHERE id = 1")
+    return None if found is None else int(found["floor_ms"])
+
+
+def unresolved(database: Database, call: Row) -> str | None:
+    """What was spent for the same deed and interrupted, and no person has said yet how that ended; None where there is none.
+
+    The same deed is the same operation with the same arguments, for the same subject, at the same actor: also by a handler that was changed since.
     """
+    found = rows(
+        database,
+        "SELECT jti, outcome, owner FROM spent WHERE (outcome IS NULL OR (outcome = ? AND resolved_by IS NULL)) AND operation IS ? AND subject = ? "
+        "AND audience = ? AND arguments_digest = ? ORDER BY spent_ms",
+        INDETERMINATE,
+        *(call[name] for name in ("operation", "subject", "audience", "arguments_digest")),
+    )
+    return next((row["jti"] for row in found if row["outcome"] is not None or not is_alive(row["owner"])), None)
+
+
+def epoch_of(database: Database) -> int:
+    """Which file this is: another number after each time that it took the place of a damaged one, or that its clock was set back. What was approved before is no
+    good any more, for the rows that tell what was spent may be lost.
+    """
+    resets = first(database, "SELECT number FROM marks WHERE name = ?", RESETS)
+    count = 0 if resets is None else int(resets["number"])
     if first(database, "SELECT 1 FROM sqlite_master WHERE name = ?", RECOVERIES) is None:
-        return 0
-    found = first(database, f"SELECT COALESCE(MAX(at_ms), 0) AS latest FROM {RECOVERIES}")  # noqa: S608 - a constant
-    return 0 if found is None else int(found["latest"])
+        return count
+    # The sum, and not the latest: after the clock was set back a recovery may be of an earlier time than one before it.
+    found = first(database, f"SELECT COALESCE(SUM(at_ms), 0) AS all_of_them FROM {RECOVERIES}")  # noqa: S608 - a constant
+    return count if found is None else count + int(found["all_of_them"])
 
 
 def add_event(

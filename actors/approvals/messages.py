@@ -35,7 +35,7 @@ class ApprovalEvent:
         number: Events of one file are numbered from 1.
         at_ms: When, in epoch milliseconds.
         kind: "requested", "approved", "rejected", "responded", "edited", "cancelled", "expired", "spent", "outcome", "indeterminate", "resolved", "feedback",
-            "always", "withdrawn" or "recovered".
+            "always", "withdrawn", "recovered" or "clock reset".
         request_id: The request that it is about, or None.
         jti: The approval that it is about, or None.
         standing_id: The standing consent that it is about, or None.

@@ -22,7 +22,8 @@ from retinue.actors.approvals.review import Review, Reviewer, ask_reviewer, name
 from retinue.actors.approvals.standing_rows import StandingReader
 from retinue.actors.approvals.tables import FILE, SCHEMA, question_digest, request_of, row_of
 from retinue.actors.approvals.works_asking import Ask, Get
-from retinue.actors.approvals.works_spending import ListStanding, NoteOutcome, Spend, Unspent
+from retinue.actors.approvals.works_spending import ListStanding, NoteOutcome, Spend, Unresolved, Unspent
+from retinue.actors.runtime.approving import APPROVAL_LIFETIME
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.store import Store
 from retinue.capabilities.consent import Consent, Question
@@ -58,15 +59,19 @@ class Office:
         folder: Its folder of data; None: everything is in memory, and gone with the system.
         reviewer: The reviewer hook, or None.
         reviewer_timeout: Seconds that the hook may take.
+        lifetime: Seconds that a request waits for a person.
     """
 
-    def __init__(self, kernel: Kernel, folder: Path | None, reviewer: Reviewer | None, reviewer_timeout: float) -> None:
+    def __init__(
+        self, kernel: Kernel, folder: Path | None, reviewer: Reviewer | None, reviewer_timeout: float, lifetime: float = APPROVAL_LIFETIME
+    ) -> None:
         self.kernel = kernel
         self.folder = folder
         self.owner = new_owner()
         self.keys = DeskKeys(folder)
         self._reviewer = reviewer
         self._reviewer_timeout = reviewer_timeout
+        self._lifetime_ms = round(lifetime * 1_000)
         self._opening = trio.Lock()
         self._store: Ref[Any] | None = None
         self._desk: Ref[Desk] | None = None
@@ -137,12 +142,15 @@ class Office:
             else:
                 return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms)
         standing = await self._find_standing(question)
-        if standing is not None:
+        before = None if standing is None else await self._unresolved(question)
+        if standing is not None and before is None:
             return standing
         spent = next((one for one in refused if one.reason == "spent"), None)
         if spent is not None:
             raise Denied(str(spent), operation=question.binding.operation, subject=question.binding.subject, reason="spent") from spent
-        return await self._ask(question, refused)
+        return await self._ask(
+            question, refused, "" if standing is None else f"the standing consent {standing.standing_id} does not cover that again"
+        )
 
     async def spend(self, question: Question, consent: Consent) -> None:
         """Uses a consent up: the commit point."""
@@ -186,17 +194,24 @@ class Office:
     async def _find_standing(self, question: Question) -> Consent | None:
         store = await self.store()
         now = self.now_ms
-        rows = await store.ask(ListStanding(now))
+        rows = await store.ask(ListStanding(now, judging=True))
         for consent in self.standing.read_all(rows, self.keys):
             if consent.covers(question.binding, question.arguments, self.kernel.authority.sources, now, four_eyes=question.four_eyes):
                 return Consent(new_id("apt"), consent.approver, "standing", None, consent.id, consent.expires_ms)
         return None
 
+    async def _unresolved(self, question: Question) -> str | None:
+        """What was begun of the same deed, and interrupted: consent beforehand is none to doing it twice."""
+        binding = question.binding
+        store = await self.store()
+        found: str | None = await store.ask(Unresolved(binding.operation, binding.subject, binding.audience, binding.arguments_digest))
+        return found
+
     # -- requests ------------------------------------------------------------------------------------------------------------------------------------
 
-    async def _ask(self, question: Question, refused: list[ApprovalError]) -> Consent:
-        """Raises ApprovalRequired with the request, unless the reviewer hook consents at once."""
-        request = await self._request(question)
+    async def _ask(self, question: Question, refused: list[ApprovalError], why: str = "") -> Consent:
+        """Raises ApprovalRequired with the request, unless the reviewer hook consents at once. `why`: one more reason."""
+        request = await self._request(question, why)
         if self._reviewer is not None:
             if request.status == "pending":
                 request = await self._reviewed(request)
@@ -207,18 +222,19 @@ class Office:
                 return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms)
         raise _required(question, request) from (refused[-1] if refused else None)
 
-    async def _request(self, question: Question) -> ApprovalRequest:
+    async def _request(self, question: Question, why: str) -> ApprovalRequest:
         """The durable request: the one that asks the same and waits, or a new one."""
         now = self.now_ms
         new = ApprovalRequest.new(
             question.binding,
             question.arguments,
             message_type=question.message_type,
-            reasons=question.reasons,
+            reasons=(*question.reasons, *([why] if why else ())),
             context_id=question.context_id or "-",
             now_ms=now,
             risk=question.risk,
             four_eyes=question.four_eyes,
+            lifetime_ms=self._lifetime_ms,
         )
         store = await self.store()
         row, made = await store.ask(Ask(row_of(new), now, self.owner))

@@ -11,6 +11,7 @@ from retinue.actors.approvals.deciding import (
     DEFAULT_SECONDS,
     YEAR_SECONDS,
     approval_of,
+    check_meant,
     check_note,
     check_reviewer,
     check_seconds,
@@ -21,6 +22,7 @@ from retinue.actors.approvals.keys import DeskKeys
 from retinue.actors.approvals.standing_rows import StandingReader, standing_row
 from retinue.actors.approvals.tables import FILE, SCHEMA, Row, request_of, row_of
 from retinue.actors.approvals.works_asking import AddFeedback, Edit, Find, Get, ListFeedback, Search
+from retinue.actors.approvals.works_clock import Behind, ClockReset, ResetClock
 from retinue.actors.approvals.works_spending import Indeterminate, KeepStanding, ListStanding, Resolve, WithdrawStanding
 from retinue.actors.store.session import Session
 from retinue.security.approvals import ApprovalRequest
@@ -131,6 +133,7 @@ class ApprovalsFile:
         open_arguments: bool = False,
     ) -> StandingConsent:
         """Signs and keeps a standing consent; see `system.approvals.always_allow`."""
+        check_meant(constraints, open_arguments)
         consent = StandingConsent.new(
             pattern,
             approver=check_reviewer(reviewer),
@@ -160,6 +163,14 @@ class ApprovalsFile:
     def resolve(self, jti: str, outcome: str, *, reviewer: str, note: str = "") -> None:
         """Notes how something ended that was interrupted."""
         self.do(Resolve(jti, outcome, check_reviewer(reviewer), True, check_note(note), self.now_ms, VIA))
+
+    def behind(self) -> int | None:
+        """Milliseconds that this machine's clock is behind the file's, where that keeps everything from being decided; else 0. None: the file has lost its clock."""
+        return self.do(Behind(self.now_ms))
+
+    def reset_clock(self, *, reviewer: str) -> ClockReset:
+        """Sets the file's clock back to this machine's; all that was approved before is void."""
+        return self.do(ResetClock(check_reviewer(reviewer), self.now_ms, VIA))
 
     def events(self, after: int) -> tuple[int, tuple[Row, ...]]:
         """The number of the last event, and the events after one; -1 for none of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from retinue.actors.approvals.ledger import TIMEOUT, add_event, epoch_of, expire_due, find_one, first, moment, rows, seen_at
+from retinue.actors.approvals.ledger import TIMEOUT, add_event, epoch_of, expire_due, find_one, first, moment, read_at, rows, unresolved
 from retinue.actors.approvals.tables import Row
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import message
@@ -94,10 +94,10 @@ def _with_history(database: Database, row: Row) -> str:
     reasons = json.loads(row["reasons"])
     if len(reasons) > MAX_REASONS - 2:
         return str(row["reasons"])
-    unknown = first(database, "SELECT jti FROM spent WHERE question = ? AND outcome = 'indeterminate' LIMIT 1", row["question"])
+    unknown = unresolved(database, row)
     if unknown is not None:
         reasons.append(
-            f"the same was approved before and interrupted ({unknown['jti']}): whether it was done is not known. See `retinue approvals indeterminate`"
+            f"the same was approved before and interrupted ({unknown}): whether it was done is not known. See `retinue approvals indeterminate`"
         )
     before = first(
         database,
@@ -286,7 +286,8 @@ class ListFeedback(Work[tuple[Row, ...]]):
 
 @message(name="retinue-approvals/Get@1", timeout=TIMEOUT)
 class Get(Work[Row]):
-    """Answers with the row of a request, with what was spent of it as "spent_ms", "outcome" and "owner" (None where nothing was).
+    """Answers with the row of a request, with what was spent of it as "spent_ms", "outcome" and "owner" (None where nothing was), whether its approval is "void",
+    since it was given in an earlier file, and the time as "read_ms".
 
     Attributes:
         id: The request's id; with `prefix`, the beginning of it.
@@ -301,11 +302,12 @@ class Get(Work[Row]):
     prefix: bool = False
 
     def run(self, database: Database) -> Row:
-        """See the class. Raises ApprovalError ("unknown", "clock")."""
-        now = seen_at(database, self.now_ms)
+        """See the class. Raises ApprovalError ("unknown")."""
+        now = read_at(database, self.now_ms)
         found = self._by_prefix(database) if self.prefix else find_one(database, self.id)
         spent = first(database, "SELECT spent_ms, outcome, owner FROM spent WHERE jti = ?", found["jti"])
-        return {**status_at(found, now), **(spent or dict.fromkeys(("spent_ms", "outcome", "owner")))}
+        void = found["status"] == "approved" and found["epoch"] != epoch_of(database)
+        return {**status_at(found, now), **(spent or dict.fromkeys(("spent_ms", "outcome", "owner"))), "void": void, "read_ms": now}
 
     def _by_prefix(self, database: Database) -> Row:
         beginning = self.id if self.id.startswith("apr_") else f"apr_{self.id}"
@@ -328,7 +330,9 @@ class Find(Work[tuple[Row, ...]]):
         subject: Only those of this subject.
         operation: Only those of this operation.
         batch: Only those of this batch.
-        limit: How many at most, the latest.
+        limit: How many at most, the latest; with `after`, the first.
+        tenant: Only those of this tenant.
+        after: Only those that were made after the one of this id ("": all), so that one page after the other can be read.
     """
 
     reads: ClassVar[bool] = True
@@ -339,13 +343,15 @@ class Find(Work[tuple[Row, ...]]):
     operation: str | None = None
     batch: str | None = None
     limit: int = 10_000
+    tenant: str | None = None
+    after: str | None = None
 
     def run(self, database: Database) -> tuple[Row, ...]:
-        """See the class. Raises ApprovalError ("clock")."""
-        now = seen_at(database, self.now_ms)
+        """See the class."""
+        now = read_at(database, self.now_ms)
         where: list[str] = []
         parameters: list[Any] = []
-        for name in ("subject", "operation", "batch"):
+        for name in ("subject", "operation", "batch", "tenant"):
             value = getattr(self, name)
             if value is not None:
                 where.append(f"{name} = ?")
@@ -359,9 +365,13 @@ class Find(Work[tuple[Row, ...]]):
         elif self.status is not None:
             where.append("status = ?")
             parameters.append(self.status)
+        if self.after:
+            where.append("rowid > (SELECT rowid FROM requests WHERE id = ?)")
+            parameters.append(self.after)
         condition = f"WHERE {' AND '.join(where)}" if where else ""
-        found = rows(database, f"SELECT * FROM requests {condition} ORDER BY created_ms DESC, rowid DESC LIMIT ?", *parameters, self.limit)  # noqa: S608
-        return tuple(status_at(row, now) for row in reversed(found))
+        order = "rowid" if self.after is not None else "created_ms DESC, rowid DESC"
+        found = rows(database, f"SELECT * FROM requests {condition} ORDER BY {order} LIMIT ?", *parameters, self.limit)  # noqa: S608
+        return tuple(status_at(row, now) for row in (found if self.after is not None else reversed(found)))
 
 
 @message(name="retinue-approvals/Search@1", timeout=TIMEOUT)

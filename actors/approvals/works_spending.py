@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from retinue.actors.approvals.ledger import (
     CLOCK_TOLERANCE_MS,
+    INDETERMINATE,
     TIMEOUT,
     add_event,
     epoch_of,
     expire_due,
     find_one,
     first,
+    floor_of,
     moment,
+    read_at,
     rows,
     seen_at,
+    unresolved,
 )
 from retinue.actors.approvals.owners import is_alive
 from retinue.actors.approvals.tables import Row
@@ -35,18 +39,18 @@ __all__ = [
     "Resolve",
     "Spend",
     "Tidy",
+    "Unresolved",
     "Unspent",
     "WithdrawStanding",
 ]
-
-INDETERMINATE: Final = "indeterminate"
-"""The outcome of what was spent, and whose process ended before it said how it went."""
 
 MAX_STANDING: Final = 1_000
 """Standing consents in force at one desk."""
 
 KEEP_SPENT_MS: Final = 30 * 24 * 3_600_000
 """How long what was spent is kept for people to look at, beyond the end of its token; until that end it is kept in any case."""
+
+UNKNOWN_TEXT: Final = "the file could not be used while the approval was spent"
 
 DEAD_TEXT: Final = "its process ended between the approval's use and the outcome"
 
@@ -83,7 +87,8 @@ def _check_unspent(database: Database, jti: str, request_id: str) -> Row:
         raise ApprovalError(f"the request {request_id} was not approved with this token. Ask again.", reason="unknown")
     if row["epoch"] != epoch_of(database):
         raise ApprovalError(
-            f"since the request {request_id} was approved, the approvals' file was damaged and mended: whether the approval was spent is not known. Ask again.",
+            f"since the request {request_id} was approved, the approvals' file was damaged and mended, or its clock was set back: whether the approval was "
+            "spent is not known. Ask again.",
             reason="store",
         )
     return row
@@ -129,6 +134,7 @@ class Spend(Work[int]):
             ends = min(self.expires_ms, row["token_expires_ms"])
         else:
             ends = min(self.expires_ms, self._standing_end(database))
+            self._check_resolved(database)
         if ends <= now:
             raise ApprovalError("the approval expired before it could be used. Ask again.", reason="expired")
         try:
@@ -158,6 +164,15 @@ class Spend(Work[int]):
         add_event(database, now, "spent", request=self.request_id, jti=self.jti, standing=self.standing_id, who=self.subject)
         return now
 
+    def _check_resolved(self, database: Database) -> None:
+        call = {name: getattr(self, name) for name in ("operation", "subject", "audience", "arguments_digest")}
+        before = unresolved(database, call)
+        if before is not None:
+            raise ApprovalError(
+                f"the same was begun before and interrupted ({before}), and no standing consent covers that it is done again. Ask again.",
+                reason="indeterminate",
+            )
+
     def _standing_end(self, database: Database) -> int:
         found = first(database, "SELECT withdrawn_ms, expires_ms, epoch FROM standing WHERE id = ?", self.standing_id)
         if found is None or found["withdrawn_ms"] is not None or found["epoch"] != epoch_of(database):
@@ -172,7 +187,7 @@ class NoteOutcome(Work[bool]):
 
     Attributes:
         jti: What was spent.
-        outcome: "succeeded", "failed: TypeName", "cancelled" or "not run".
+        outcome: "succeeded", "failed: TypeName", "cancelled" or "not run"; "indeterminate" where nobody knows: a true one may follow.
         now_ms: The time.
     """
 
@@ -185,11 +200,14 @@ class NoteOutcome(Work[bool]):
         now = _latest(database, self.now_ms)
         # Also what others took for interrupted: whoever did it knows better.
         changed = database.execute(
-            "UPDATE spent SET outcome = ?, outcome_ms = ? WHERE jti = ? AND (outcome IS NULL OR (outcome = ? AND resolved_by IS NULL))",
-            (self.outcome, now, self.jti, INDETERMINATE),
+            "UPDATE spent SET outcome = ?, outcome_ms = ? WHERE jti = ? AND (outcome IS NULL OR (outcome = ? AND outcome <> ? AND resolved_by IS NULL))",
+            (self.outcome, now, self.jti, INDETERMINATE, self.outcome),
         )
         if not changed.rowcount:
             return False
+        if self.outcome == INDETERMINATE:
+            add_event(database, now, INDETERMINATE, jti=self.jti, request=_request_of(database, self.jti), detail=UNKNOWN_TEXT)
+            return True
         add_event(database, now, "outcome", jti=self.jti, request=_request_of(database, self.jti), detail=self.outcome)
         return True
 
@@ -199,8 +217,7 @@ def _latest(database: Database, now_ms: int) -> int:
     try:
         return moment(database, now_ms)
     except ApprovalError:
-        found = first(database, "SELECT floor_ms FROM clock")
-        return now_ms if found is None else int(found["floor_ms"])
+        return floor_of(database) or now_ms
 
 
 def _request_of(database: Database, jti: str) -> str | None:
@@ -325,7 +342,9 @@ class KeepStanding(Work[None]):
     def run(self, database: Database) -> None:
         """See the class. Raises ApprovalError ("full", "clock")."""
         now = moment(database, self.now_ms)
-        (count,) = database.execute("SELECT COUNT(*) FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ?", (now,)).fetchone()
+        (count,) = database.execute(
+            "SELECT COUNT(*) FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ? AND epoch = ?", (now, epoch_of(database))
+        ).fetchone()
         if count >= MAX_STANDING:
             raise ApprovalError(f"{count:,} standing consents are in force, and no more are taken. Withdraw some.", reason="full")
         row = {**self.row, "epoch": epoch_of(database)}
@@ -340,15 +359,17 @@ class ListStanding(Work[tuple[Row, ...]]):
 
     Attributes:
         now_ms: The time.
+        judging: Whether something will be permitted by them, and not only shown.
     """
 
     reads: ClassVar[bool] = True
 
     now_ms: int
+    judging: bool = False
 
     def run(self, database: Database) -> tuple[Row, ...]:
         """See the class. Raises ApprovalError ("clock")."""
-        now = seen_at(database, self.now_ms)
+        now = seen_at(database, self.now_ms) if self.judging else read_at(database, self.now_ms)
         return tuple(
             rows(
                 database,
@@ -404,8 +425,8 @@ class Count(Work[Row]):
     now_ms: int
 
     def run(self, database: Database) -> Row:
-        """See the class. Raises ApprovalError ("clock")."""
-        now = seen_at(database, self.now_ms)
+        """See the class."""
+        now = read_at(database, self.now_ms)
         counts: Row = dict.fromkeys(("pending", "approved", "rejected", "expired", "cancelled"), 0)
         due = "CASE WHEN status = 'pending' AND expires_ms <= ? THEN 'expired' ELSE status END"
         for row in rows(database, f"SELECT {due} AS what, COUNT(*) AS number FROM requests GROUP BY what", now):  # noqa: S608
@@ -415,6 +436,26 @@ class Count(Work[Row]):
             "SELECT COUNT(*) FROM spent WHERE outcome = ? AND resolved_by IS NULL", (INDETERMINATE,)
         ).fetchone()
         (counts["standing"],) = database.execute(
-            "SELECT COUNT(*) FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ?", (now,)
+            "SELECT COUNT(*) FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ? AND epoch = ?", (now, epoch_of(database))
         ).fetchone()
         return counts
+
+
+@message(name="retinue-approvals/Unresolved@1", timeout=TIMEOUT)
+class Unresolved(Work["str | None"]):
+    """Answers with what was spent for the same deed and interrupted, and that no person has resolved yet; None where there is nothing.
+
+    Attributes:
+        operation, subject, audience, arguments_digest: Of the call.
+    """
+
+    reads: ClassVar[bool] = True
+
+    operation: str | None
+    subject: str
+    audience: str
+    arguments_digest: str
+
+    def run(self, database: Database) -> str | None:
+        """See the class."""
+        return unresolved(database, {name: getattr(self, name) for name in ("operation", "subject", "audience", "arguments_digest")})

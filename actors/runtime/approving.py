@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
     from retinue.capabilities.consent import Consent, ConsentDesk, Question
 
-__all__ = ["REVIEWER_TIMEOUT", "DeskWay", "Reviewer"]
+__all__ = ["APPROVAL_LIFETIME", "REVIEWER_TIMEOUT", "DeskWay", "Reviewer"]
+
+APPROVAL_LIFETIME = 604_800.0
+"""Seconds that a request waits for a person: seven days."""
+
+MOST_LIFETIME = 366 * 86_400
+"""The longest that one can wait, in seconds."""
 
 REVIEWER_TIMEOUT = 300.0
 """Seconds that a reviewer has for one request; then the request waits at the desk."""
@@ -50,19 +56,25 @@ class DeskWay:
         folder: Where the desk keeps its file and keys; None: in memory, with a key that ends with the system.
         reviewer: What is asked about each new request, or None.
         reviewer_timeout: Seconds that it has.
+        lifetime: Seconds that a request waits for a person, from 1 to 366 days.
 
     Raises:
-        DefinitionError: `reviewer` cannot be called, or the time-out is no number of seconds.
+        DefinitionError: `reviewer` cannot be called, or a time is no number of seconds.
     """
 
-    __slots__ = ("_book", "_folder", "_kernel", "_reviewer", "_timeout")
+    __slots__ = ("_book", "_folder", "_kernel", "_lifetime", "_reviewer", "_timeout")
 
-    def __init__(self, kernel: Kernel, folder: Path | None, reviewer: Reviewer | None, reviewer_timeout: float) -> None:
+    def __init__(
+        self, kernel: Kernel, folder: Path | None, reviewer: Reviewer | None, reviewer_timeout: float, lifetime: float = APPROVAL_LIFETIME
+    ) -> None:
         if reviewer is not None and not callable(reviewer):
             raise DefinitionError(f"ActorSystem(reviewer=…) takes a function of a request, not an object of type {type(reviewer).__name__}")
         if isinstance(reviewer_timeout, bool) or not isinstance(reviewer_timeout, int | float) or not 0 < reviewer_timeout < math.inf:
             raise DefinitionError(f"ActorSystem(reviewer_timeout={reviewer_timeout!r}): give seconds, more than 0")
+        if isinstance(lifetime, bool) or not isinstance(lifetime, int | float) or not 1 <= lifetime <= MOST_LIFETIME:
+            raise DefinitionError(f"ActorSystem(approval_lifetime={lifetime!r}): give seconds, from 1 to {MOST_LIFETIME:,} (366 days)")
         self._kernel = kernel
+        self._lifetime = float(lifetime)
         self._folder = folder
         self._reviewer = reviewer
         self._timeout = float(reviewer_timeout)
@@ -83,7 +95,7 @@ class DeskWay:
         if self._book is None:
             from retinue.actors.approvals.book import SystemApprovals
 
-            self._book = SystemApprovals(self._kernel, self._folder, self._reviewer, self._timeout)
+            self._book = SystemApprovals(self._kernel, self._folder, self._reviewer, self._timeout, self._lifetime)
         return self._book
 
     async def consider(self, question: Question, approvals: Sequence[str]) -> Consent:

@@ -76,6 +76,7 @@ class Options(TypedDict, total=False):
     audit: AuditLog | Literal[False] | None
     reviewer: Reviewer | None
     reviewer_timeout: float
+    approval_lifetime: float
 
 
 Keys: TypeAlias = KeyRing | KeyFile | str | Path | None

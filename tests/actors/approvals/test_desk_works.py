@@ -15,7 +15,8 @@ from retinue.actors.approvals.offline import ApprovalsFile
 from retinue.actors.approvals.owners import new_owner
 from retinue.actors.approvals.tables import FILE, row_of
 from retinue.actors.approvals.works_asking import Ask, Get
-from retinue.actors.approvals.works_spending import Count, Indeterminate, NoteOutcome, Resolve, Spend, Tidy, Unspent
+from retinue.actors.approvals.works_spending import Count, Indeterminate, ListStanding, NoteOutcome, Resolve, Spend, Tidy, Unspent
+from retinue.actors.store.recovery import RECOVERIES
 from retinue.security.approval_keys import SigningKey
 from retinue.security.approval_tokens import read_token, sign_token
 from retinue.security.approvals import ApprovalRequest, Binding, arguments_digest
@@ -142,15 +143,88 @@ def test_time_never_goes_back_in_the_file(desk: Desk) -> None:
     desk.now = NOW + HOUR - 4_000
     assert desk.spend(token) == NOW + HOUR - 2_000
     desk.now = NOW
+    (waiting,) = desk.sql("SELECT id FROM requests WHERE status = 'pending'")[0]
     for work in (
         lambda: desk.ask(42),
-        lambda: desk.file.find(None),
-        lambda: desk.file.approve(desk.sql("SELECT id FROM requests WHERE status = 'pending'")[0][0], reviewer="bob"),
-        lambda: desk.file.standing(),
+        lambda: desk.file.approve(waiting, reviewer="bob"),
+        lambda: desk.file.refuse(waiting, kind="rejected", reviewer="bob", note=""),
+        lambda: desk.file.edit(waiting, {"amount": 1}, reviewer="bob"),
+        lambda: desk.file.always("x", reviewer="bob", seconds=60, subject=None, open_arguments=True),
+        lambda: desk.file.do(Unspent("apt_x", waiting, NOW)),
+        lambda: desk.file.do(ListStanding(NOW, judging=True)),
+        lambda: desk.file.do(Tidy(NOW)),
     ):
-        with pytest.raises(rt.ApprovalError) as caught:
+        with pytest.raises(rt.ApprovalError, match=r"reset-clock") as caught:
             work()
         assert caught.value.reason == "clock"
+
+
+def test_whoever_only_looks_may_look_with_any_clock_and_sets_none(desk: Desk) -> None:
+    request = desk.ask()
+    consent = desk.file.always("x", reviewer="bob", seconds=DAY / 100, subject=None, open_arguments=True)
+    floor = desk.sql("SELECT floor_ms FROM clock")
+
+    def look() -> list[Any]:
+        file = desk.file
+        return [
+            file.find("pending"),
+            file.find(None)[0].id,
+            file.get(request.id)[0].id,
+            file.standing(),
+            file.do(Count(desk.now))["pending"],
+        ]
+
+    for now in (NOW, NOW - 30 * DAY, NOW + 2 * DAY):
+        desk.now = now
+        assert look() == [[request], request.id, request.id, [consent], 1]
+    desk.now = NOW + 400 * DAY
+    assert look()[0] == [] and desk.file.get(request.id)[0].status == "expired"
+    with pytest.raises(rt.ApprovalError):  # a decision that is not taken sets none either
+        desk.file.approve(request.id, reviewer="bob")
+    assert desk.sql("SELECT floor_ms FROM clock") == floor
+    desk.now = NOW
+    assert desk.file.approve(request.id, reviewer="bob")
+
+
+def test_a_person_sets_a_clock_back_that_was_ahead_and_all_that_was_approved_before_is_void(desk: Desk) -> None:
+    used, spent = desk.approved(1)
+    desk.spend(spent)
+    desk.file.do(NoteOutcome(read_token(spent, desk.file._keys.verifying()).jti, "succeeded", desk.now))
+    _, token = desk.approved(2)
+    waiting = desk.ask(3)
+    consent = desk.file.always("x", reviewer="bob", seconds=100 * DAY / 1_000, subject=None, open_arguments=True)
+    with pytest.raises(rt.ApprovalError, match="nothing to reset"):
+        desk.file.reset_clock(reviewer="bob")
+    desk.now = NOW + 60 * DAY
+    desk.file.do(Tidy(desk.now))  # a system that ran with a clock that was ahead: it has forgotten what was spent
+    assert desk.sql("SELECT count(*) FROM spent") == [(0,)]
+    desk.now = NOW + 1_000
+    assert desk.file.behind() == 60 * DAY - 1_000 and desk.spend(spent) == "clock"
+    done = desk.file.reset_clock(reviewer="carol")
+    assert (done.before_ms, done.now_ms, done.approvals, done.standing) == (NOW + 60 * DAY, desk.now, 2, 1)
+    assert desk.file.behind() == 0 and desk.file.standing() == [] and desk.file.do(Count(desk.now))["standing"] == 0
+    assert desk.spend(spent) == desk.spend(token) == "store"
+    assert desk.spend(token, kind="standing", standing_id=consent.id, jti="apt_x") == "decided"
+    assert desk.file.get(used.id)[1]["void"] and desk.file.get(waiting.id)[0].status == "expired"
+    ((who, kind),) = desk.sql("SELECT who, kind FROM events WHERE kind = 'clock reset'")
+    assert (who, kind) == ("carol", "clock reset")
+    _, fresh = desk.file.approve(desk.ask(2).id, reviewer="bob")
+    assert desk.spend(fresh) == desk.now
+    desk.sql("DELETE FROM clock")
+    assert desk.file.behind() is None and desk.file.find(None)
+    desk.file.reset_clock(reviewer="carol")
+    assert desk.ask(9).status == "pending"
+
+
+def test_a_later_recovery_is_another_file_even_where_the_clock_was_set_back_before_it(desk: Desk) -> None:
+    seen = set()
+    desk.ask()
+    for at in (NOW + 60 * DAY, NOW, NOW):
+        desk.sql(f"CREATE TABLE IF NOT EXISTS {RECOVERIES} (id INTEGER PRIMARY KEY, at_ms INTEGER)")
+        desk.sql(f"INSERT INTO {RECOVERIES} (at_ms) VALUES (?)", at)
+        request, _ = desk.file.approve(desk.ask(len(seen)).id, reviewer="bob")
+        seen.add(desk.sql("SELECT epoch FROM requests WHERE id = ?", request.id)[0])
+    assert len(seen) == 3
 
 
 def test_an_outcome_is_noted_even_by_a_wrong_clock(desk: Desk) -> None:
@@ -160,6 +234,17 @@ def test_an_outcome_is_noted_even_by_a_wrong_clock(desk: Desk) -> None:
     assert desk.file.do(NoteOutcome(jti, "succeeded", NOW - DAY))
     assert not desk.file.do(NoteOutcome(jti, "failed: X", NOW))
     assert desk.sql("SELECT outcome FROM spent") == [("succeeded",)]
+
+
+def test_what_nobody_knows_is_indeterminate_at_once_and_whoever_does_it_knows_better(desk: Desk) -> None:
+    _, token = desk.approved()
+    jti = read_token(token, desk.file._keys.verifying()).jti
+    assert not desk.file.do(NoteOutcome(jti, "indeterminate", desk.now)), "it was not spent"
+    desk.spend(token)
+    assert desk.file.do(NoteOutcome(jti, "indeterminate", desk.now)) and not desk.file.do(NoteOutcome(jti, "indeterminate", desk.now))
+    assert [row["jti"] for row in desk.file.indeterminate()] == [jti]
+    assert desk.file.do(NoteOutcome(jti, "succeeded", desk.now)) and desk.file.indeterminate() == ()
+    assert not desk.file.do(NoteOutcome(jti, "indeterminate", desk.now))
 
 
 def test_what_a_dead_process_left_is_indeterminate_and_what_a_living_one_does_is_not(desk: Desk) -> None:

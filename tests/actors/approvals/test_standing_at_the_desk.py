@@ -26,6 +26,13 @@ def sql(path: Path, statement: str, *parameters: Any) -> None:
     connection.close()
 
 
+def count_open(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    (number,) = connection.execute("SELECT COUNT(*) FROM spent WHERE outcome IS NULL").fetchone()
+    connection.close()
+    return int(number)
+
+
 class Room:
     """A system with a bank, and bob's consent to alice's payments of up to 100 to ACME."""
 
@@ -44,6 +51,12 @@ class Room:
             "constraints": {"amount": rt.at_most(100), "to": rt.one_of("ACME")},
         }
         return await self.system.approvals.always_allow(**{"pattern": "payments.send", **given, **changes})
+
+    async def noted(self) -> None:
+        """Waits until the outcome of all that was spent is noted."""
+        with trio.fail_after(10):
+            while await trio.to_thread.run_sync(count_open, self.folder / FILE):
+                await trio.sleep(0.01)
 
     async def pay(self, to: str = "ACME", amount: int = 40, context: Any = None) -> Any:
         return await outcome(self.bank.ask(Pay(to, amount), context=context or self.alice))
@@ -81,12 +94,58 @@ async def test_other_calls_are_asked_about(room: Room, call: Any) -> None:
     assert room.effects == []
 
 
-@pytest.mark.parametrize(
-    "changes", [{"constraints": {}}, {"constraints": {"to": rt.one_of("ACME")}}, {"tenant": "other"}, {"audience": "/user/other"}]
-)
+@pytest.mark.parametrize("changes", [{"constraints": {"to": rt.one_of("ACME")}}, {"tenant": "other"}, {"audience": "/user/other"}])
 async def test_what_it_does_not_name_it_does_not_cover(room: Room, changes: dict[str, Any]) -> None:
     await room.allow(**changes)
     assert isinstance(await room.pay(), rt.ApprovalRequired) and room.effects == []
+
+
+async def test_one_that_does_not_say_what_it_is_for_is_refused(room: Room) -> None:
+    for changes in ({"constraints": {}}, {"constraints": None}, {"constraints": {}, "open": False}, {"constraints": {}, "open": 1}):
+        with pytest.raises(rt.DefinitionError, match=r"constraints=.* or open=True"):
+            await room.allow(**changes)
+        with ApprovalsFile(room.folder) as file, pytest.raises(rt.DefinitionError, match="open=True"):
+            file.always("payments.send", reviewer="bob", seconds=60, subject="alice", constraints=changes["constraints"])
+    assert await room.system.approvals.standing() == ()
+
+
+async def test_what_was_interrupted_is_not_done_again_by_it_until_a_person_has_resolved_it(room: Room) -> None:
+    consent = await room.allow()
+    assert await room.pay() == "paid 40 to ACME"
+    await room.noted()
+    sql(room.folder / FILE, "UPDATE spent SET outcome = NULL, outcome_ms = NULL")
+    assert await room.pay() == "paid 40 to ACME", "what another is doing at this moment is not interrupted"
+    sql(room.folder / FILE, "UPDATE spent SET outcome = 'succeeded' WHERE spent_ms = (SELECT MIN(spent_ms) FROM spent)")
+    await room.noted()
+    sql(room.folder / FILE, "UPDATE spent SET outcome = 'indeterminate'")
+    assert await room.pay(amount=41) == "paid 41 to ACME", "another deed is another question"
+    found = await room.pay()
+    assert isinstance(found, rt.ApprovalRequired)
+    reasons = " ".join(found.request.reasons)
+    assert "interrupted" in reasons and consent.id in reasons
+    token = await room.system.approvals.approve(found.request.id, reviewer="bob")
+    assert await outcome(room.bank.ask(Pay("ACME", 40), context=room.alice, approvals=[token])) == "paid 40 to ACME", "a person knows"
+    assert isinstance(await room.pay(), rt.ApprovalRequired)
+    for one in await room.system.approvals.indeterminate():
+        await room.system.approvals.resolve(one.jti, "succeeded", reviewer="bob")
+    assert await room.pay() == "paid 40 to ACME"
+
+
+async def test_it_is_looked_at_once_more_when_it_is_used(room: Room) -> None:
+    """Another process may have been interrupted after the first look."""
+    await room.allow()
+    office = room.system.approvals._office
+
+    async def nothing(_: Any) -> None:
+        return None
+
+    office._unresolved = nothing
+    await room.pay()
+    await room.noted()
+    sql(room.folder / FILE, "UPDATE spent SET outcome = 'indeterminate'")
+    found = await room.pay()
+    assert isinstance(found, rt.Denied) and found.reason == "approval" and "interrupted" in str(found)
+    assert len(room.effects) == 1
 
 
 async def test_it_permits_nothing_that_the_context_does_not(room: Room) -> None:

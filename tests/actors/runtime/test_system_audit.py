@@ -241,6 +241,9 @@ async def test_each_of_several_systems_in_one_folder_has_a_file_and_a_chain_of_i
 ) -> None:
     caplog.set_level("INFO", "retinue.audit")
 
+    def keys() -> list[str]:
+        return [path.name for path in tmp_path.glob("*.key")]
+
     def files() -> dict[str, int]:
         return {path.name: len(list(read_audit_file(path))) for path in tmp_path.glob("audit*.jsonl")}
 
@@ -257,7 +260,7 @@ async def test_each_of_several_systems_in_one_folder_has_a_file_and_a_chain_of_i
         async with rt.ActorSystem(data_dir=tmp_path) as next_one:  # the first that is free, whose chain goes on
             assert await next_one.audit.verify() == 4
     assert files() == {"audit.jsonl": 2, "audit.2.jsonl": 4, "audit.3.jsonl": 4}
-    assert [path.name for path in tmp_path.glob("*.key")] == ["audit.key"]
+    assert keys() == ["audit.key"]
 
 
 async def test_only_what_another_has_is_passed_over(tmp_path: Path) -> None:
