@@ -46,10 +46,14 @@ class SyncApprovals:
         operation: str | None = None,
         batch: str | None = None,
         limit: int = 10_000,
+        tenant: str | None = None,
+        after: str | None = None,
     ) -> tuple[ApprovalRequest, ...]:
         """Requests, oldest first, without their tokens."""
         found: tuple[ApprovalRequest, ...] = self._run(
-            partial(self._core.find, status=status, subject=subject, operation=operation, batch=batch, limit=limit)
+            partial(
+                self._core.find, status=status, subject=subject, operation=operation, batch=batch, limit=limit, tenant=tenant, after=after
+            )
         )
         return found
 
@@ -202,10 +206,14 @@ class AioApprovals:
         operation: str | None = None,
         batch: str | None = None,
         limit: int = 10_000,
+        tenant: str | None = None,
+        after: str | None = None,
     ) -> tuple[ApprovalRequest, ...]:
         """Requests, oldest first, without their tokens."""
         found: tuple[ApprovalRequest, ...] = await self._run(
-            partial(self._core.find, status=status, subject=subject, operation=operation, batch=batch, limit=limit)
+            partial(
+                self._core.find, status=status, subject=subject, operation=operation, batch=batch, limit=limit, tenant=tenant, after=after
+            )
         )
         return found
 

@@ -81,7 +81,7 @@ class Gateway:
         self._closing = False
         self._server: Server | None = None
         self._router = Router(
-            _routes(self._asking, Describing(wires, permits, Foresight(system)), Approving(system, permits, self.bounds)),
+            _routes(self._asking, Describing(wires, permits, Foresight(system)), Approving(system, permits, self.bounds, wires)),
             redirect_slashes=False,
         )
 

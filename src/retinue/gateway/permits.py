@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
+
+from retinue.security.decisions import DENY
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from retinue.actors.runtime.kernel import Kernel
     from retinue.gateway.guard import Caller
     from retinue.mailbox.messages import Message
@@ -37,3 +43,11 @@ class Permits:
         """
         kernel = self._kernel
         await kernel.gate.admit_async(caller.context, kernel.root, operation, asked, path=PATH, message_type=type(asked), risk=risk)
+
+    def layers_permit(self, caller: Caller, operation: str, asked: Message) -> bool:
+        """Whether the layers of the caller's context do not refuse that. A look alone: nothing is recorded, and no policy asked."""
+        return self.layers_permit_call(caller, operation, {field.name: getattr(asked, field.name) for field in attrs.fields(type(asked))})
+
+    def layers_permit_call(self, caller: Caller, operation: str, arguments: Mapping[str, object]) -> bool:
+        """The same for a call with these arguments."""
+        return caller.context.permissions.decision(operation).evaluate(arguments, self._kernel.authority.sources) is not DENY

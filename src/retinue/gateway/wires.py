@@ -13,7 +13,7 @@ import attrs
 
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.watch import Terminated
-from retinue.errors import ActorStopped, DefinitionError, Denied, GatewayError
+from retinue.errors import ActorStopped, DefinitionError, Denied, GatewayError, WireError
 from retinue.gateway.guard import check_some
 from retinue.mailbox.wire import WireRegistry
 from retinue.mailbox.wire_json import Limits
@@ -147,6 +147,26 @@ class Wires:
                 path=target.cell.path,
                 subject=caller.context.subject,
             )
+
+    def typed(self, path: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
+        """JSON values as those of a message's fields, by name, where the actor lives and the values fit; what does not stays as it is."""
+        ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
+        if ref is None:
+            return values
+        wire = self.of(ref._cell)
+        infos = (handler.info for handler in wire.handlers.values())
+        info = next((info for info in infos if name in (info.name, info.cls.__qualname__)), None)
+        if info is None:
+            return values
+        made = dict(values)
+        for field, value in values.items():
+            kind = info.field_types.get(field)
+            if kind is not None:
+                try:
+                    made[field] = wire.registry.load_value(value, kind)
+                except WireError:
+                    continue  # a part of a field that is an object, or nothing that fits: the desk looks at it
+        return made
 
     def reachable(self, caller: Caller, path: str | None = None) -> list[tuple[Cell, dict[str, HandlerInfo]]]:
         """Living actors (that of the path, or the first 1,000), each with those of its messages that the caller's context may be permitted."""
