@@ -32,9 +32,8 @@ item comes once and in order, nothing is redeemed twice, and an error ends the r
 process, do as little as they can, and share the machine's {cores} cores with them."""
 
 REDEEM = """A payment of an actor whose handler has `approval=True` is asked for with its approval token, on a system with a data folder: the token is verified, the spent-set's
-row is on the disk (WAL, `synchronous=FULL`) before the handler runs, and its outcome is noted after. Requests and approvals were made before. "32 at once" are asks of 32 actors, whose
-redemptions share commits. The base is Python's
-`sqlite3` alone, one INSERT a transaction, in the same kind of folder."""
+row is on the disk (WAL, `synchronous=FULL`) before the handler runs, and its outcome is noted after. Requests and approvals were made before. "32 at once" are asks of
+32 actors, whose redemptions share commits. The base is Python's `sqlite3` alone, one INSERT a transaction, in the same kind of folder."""
 
 ASKS = """POST /v1/ask over keep-alive connections, each client with one request on its way. The gateway checks the host, opens the token, reads JSON strictly, makes a typed message of it, asks
 the actor under the token's context through the gate, and answers. The bare app parses the same JSON, computes the same and answers the same, without a token or a
