@@ -21,7 +21,7 @@ from retinue.actors.approvals.editing import edited_request
 from retinue.actors.approvals.keys import DeskKeys
 from retinue.actors.approvals.standing_rows import StandingReader, standing_row
 from retinue.actors.approvals.tables import FILE, SCHEMA, Row, request_of, row_of
-from retinue.actors.approvals.works_asking import AddFeedback, Edit, Find, Get, ListFeedback, Search
+from retinue.actors.approvals.works_asking import AddFeedback, Complete, Edit, Find, Get, ListFeedback, Search
 from retinue.actors.approvals.works_clock import Behind, ClockReset, ResetClock
 from retinue.actors.approvals.works_spending import Indeterminate, KeepStanding, ListStanding, Resolve, WithdrawStanding
 from retinue.actors.store.session import Session
@@ -152,17 +152,21 @@ class ApprovalsFile:
         """The standing consents in force, oldest first."""
         return StandingReader().read_all(self.do(ListStanding(self.now_ms)), self._keys)
 
-    def withdraw(self, standing_id: str, *, reviewer: str) -> None:
-        """Withdraws a standing consent."""
+    def withdraw(self, beginning: str, *, reviewer: str) -> str:
+        """Withdraws the standing consent whose id begins so; returns its id."""
+        standing_id = self.do(Complete("standing", beginning))
         self.do(WithdrawStanding(standing_id, check_reviewer(reviewer), self.now_ms, VIA))
+        return standing_id
 
     def indeterminate(self) -> tuple[Row, ...]:
         """What was spent and interrupted, oldest first."""
         return self.do(Indeterminate())
 
-    def resolve(self, jti: str, outcome: str, *, reviewer: str, note: str = "") -> None:
-        """Notes how something ended that was interrupted."""
+    def resolve(self, beginning: str, outcome: str, *, reviewer: str, note: str = "") -> str:
+        """Notes how something ended that was interrupted, of the approval whose id begins so; returns its id."""
+        jti = self.do(Complete("spent", beginning))
         self.do(Resolve(jti, outcome, check_reviewer(reviewer), True, check_note(note), self.now_ms, VIA))
+        return jti
 
     def behind(self) -> int | None:
         """Milliseconds that this machine's clock is behind the file's, where that keeps everything from being decided; else 0. None: the file has lost its clock."""

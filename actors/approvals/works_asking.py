@@ -16,7 +16,7 @@ from retinue.security.limits import moment as shown_moment
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-__all__ = ["AddFeedback", "Ask", "Decide", "Edit", "Find", "Get", "ListFeedback", "Mark", "Search", "status_at"]
+__all__ = ["AddFeedback", "Ask", "Complete", "Decide", "Edit", "Find", "Get", "ListFeedback", "Mark", "Search", "status_at"]
 
 MAX_PENDING: Final = 10_000
 """Requests that may wait at one desk."""
@@ -318,6 +318,39 @@ class Get(Work[Row]):
         if len(found) > 1:
             raise ApprovalError(f"several requests begin with {beginning[:80]!r}. Give more of the id.", reason="unknown")
         return found[0] if found and len(beginning) > len("apr_") else find_one(database, self.id)
+
+
+_IDS: Final = {"standing": ("id", "aps_"), "spent": ("jti", "apt_")}
+
+
+@message(name="retinue-approvals/Complete@1", timeout=TIMEOUT)
+class Complete(Work[str]):
+    """Answers with the one id of a table that begins so; with what was given, where there is none.
+
+    Attributes:
+        table: "standing" or "spent".
+        id: The beginning; what all ids there begin with may be left out.
+    """
+
+    reads: ClassVar[bool] = True
+
+    table: str
+    id: str
+
+    def run(self, database: Database) -> str:
+        """See the class. Raises ApprovalError ("unknown") where several begin so."""
+        column, prefix = _IDS[self.table]
+        beginning = self.id if self.id.startswith(prefix) else f"{prefix}{self.id}"
+        found = rows(
+            database,
+            f"SELECT {column} AS id FROM {self.table} WHERE substr({column}, 1, ?) = ? ORDER BY {column} <> ? LIMIT 2",  # noqa: S608 - our own names
+            len(beginning),
+            beginning,
+            beginning,
+        )
+        if len(found) > 1 and found[0]["id"] != beginning:
+            raise ApprovalError(f"several ids begin with {beginning[:80]!r}. Give more of it.", reason="unknown")
+        return str(found[0]["id"]) if found and len(beginning) > len(prefix) else self.id
 
 
 @message(name="retinue-approvals/Find@1", timeout=TIMEOUT)

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -20,12 +22,12 @@ from approval_bank import Bank, Pay, alice_of, outcome, request_for, system_on
 from retinue.actors.approvals.offline import ApprovalsFile
 from retinue.actors.approvals.tables import row_of
 from retinue.actors.approvals.works_asking import Ask
-from retinue.actors.approvals.works_spending import Spend
+from retinue.actors.approvals.works_spending import Spend, Tidy
 from retinue.cli import main
-from retinue.cli.approvals_words import changed, constraints_of, seconds_of
+from retinue.cli.approvals_words import changed, constraints_of
 from retinue.security.approval_tokens import read_token
 from retinue.security.approvals import ApprovalRequest, Binding, arguments_digest
-from retinue.security.constraints import at_least, at_most, between, one_of, within
+from retinue.security.constraints import absent, at_least, at_most, between, one_of, within
 
 
 def asked(folder: Path, subject: str = "alice", four_eyes: bool = False, **arguments: Any) -> str:
@@ -223,6 +225,7 @@ def test_json_is_the_request_and_what_is_shown_of_it(tmp_path: Path) -> None:
 
 
 def test_standing_consents_are_given_listed_and_withdrawn(tmp_path: Path) -> None:
+    asked(tmp_path)
     given = (
         "always",
         "payments.*",
@@ -252,7 +255,7 @@ def test_standing_consents_are_given_listed_and_withdrawn(tmp_path: Path) -> Non
     [
         ("--expires", "7d"),
         ("--subject", "alice"),
-        ("--subject", "alice", "--expires", "7"),
+        ("--subject", "alice", "--expires", "7w"),
         ("--subject", "alice", "--expires", "1d", "--where", "amount"),
         ("--subject", "alice", "--expires", "1d", "--where", "amount<=x"),
         ("--subject", "alice", "--expires", "1d", "--where", "a=1", "--where", "a<=1"),
@@ -288,7 +291,8 @@ def test_what_was_interrupted_is_listed_and_resolved(tmp_path: Path) -> None:
     assert said.jti in done(tmp_path, "indeterminate")
     assert [row["jti"] for row in json.loads(done(tmp_path, "indeterminate", "--json"))] == [said.jti]
     assert run(tmp_path, "show", request, "--token").exit_code == 1
-    done(tmp_path, "resolve", said.jti, "not-run", "--note", "the bank has no such payment")
+    result = run(tmp_path, "resolve", said.jti[4:12], "not-run", "--note", "the bank has no such payment")
+    assert result.exit_code == 0 and said.jti in result.stderr and "not run" in result.stderr
     assert done(tmp_path, "indeterminate") == "" and "outcome: not run" in done(tmp_path, "show", request)
     assert run(tmp_path, "resolve", said.jti, "succeeded").exit_code == 1
 
@@ -298,6 +302,14 @@ def test_a_folder_without_approvals_is_named(tmp_path: Path) -> None:
     assert result.exit_code == 1 and "approvals.db" in result.stderr and "data_dir" in result.stderr
     result = run(tmp_path / "nowhere", "list")
     assert result.exit_code == 1 and "--data-dir" in result.stderr
+    for command in (
+        ("list",),
+        ("standing",),
+        ("always", "x", "--subject", "a", "--open", "--expires", "1h"),
+        ("withdraw", "x"),
+        ("reset-clock",),
+    ):
+        assert run(tmp_path, *command).exit_code == 1, command
     assert list(tmp_path.iterdir()) == []
 
 
@@ -349,16 +361,143 @@ def test_no_command_needs_an_event_loop(tmp_path: Path) -> None:
 
 
 def test_what_is_typed_means_what_it_says() -> None:
-    assert changed(["a=1", "b:=1", "c:=[1, 2]", "d=x=y", "e="]) == {"a": "1", "b": 1, "c": [1, 2], "d": "x=y", "e": ""}
-    assert [seconds_of(text) for text in ("90s", "1.5m", "8h", "7d")] == [90, 90, 28_800, 604_800]
-    assert constraints_of(["to=ACME", "to=Bolt", "n:=3", "cents<=5", "level>=1", "path in reports/", "both >= 1", "both<=2"]) == {
+    old = {"a": "x", "b": 7, "c": [1], "d": "", "e": "x", "f": 1, "g": False, "h": 1.5, "i": Decimal(1), "j": None}
+    given = ["a=1", "b:=1", "c:=[1, 2]", "d=x=y", "e=", "f=-12", "g=true", "h=2", "i=1.50", "j=7"]
+    found = changed(given, old)
+    assert found == {"a": "1", "b": 1, "c": [1, 2], "d": "x=y", "e": "", "f": -12, "g": True, "h": 2.0, "i": "1.50", "j": "7"}
+    assert [type(found[name]) for name in "fgh"] == [int, bool, float]
+    for wrong in ("f=1.5", "f=1e3", "f= 1", "f=", "g=1", "g=True", "h=x", "c=1"):
+        with pytest.raises(click.UsageError):
+            changed([wrong], old)
+    wheres = [
+        'to:=["ACME","Bolt"]',
+        "n:=3",
+        "cents<=5",
+        "pay.*:level>=1",
+        "path within reports/",
+        "both >= 1",
+        "pay.*:both<=2",
+        "bcc absent",
+    ]
+    assert constraints_of(wheres, "pay.*") == {
         "to": one_of("ACME", "Bolt"),
         "n": one_of(3),
+        "bcc": absent(),
         "cents": at_most(5),
         "level": at_least(1),
         "path": within("reports/"),
         "both": between(1, 2),
     }
+    for wheres in (
+        ["to=ACME", "to=EVE"],
+        ["a<=1", "a<=2"],
+        ["a=1", "a<=1"],
+        ["other.*:a=1"],
+        ["a"],
+        ["a<=x"],
+        ["a<=1", "a>=1", "a>=1"],
+        ["a<=1", "a>=2"],
+    ):
+        with pytest.raises(click.UsageError):
+            constraints_of(wheres, "pay.*")
+
+
+EXPIRES = {"3600": 3_600, "90s": 90, "1m": 60, "1h": 3_600, "0.5h": 1_800}
+
+
+@pytest.mark.parametrize(("text", "seconds"), EXPIRES.items())
+def test_lengths_of_time_are_typed_alike_everywhere(tmp_path: Path, text: str, seconds: int) -> None:
+    request = asked(tmp_path)
+    before = time.time()
+    done(tmp_path, "approve", request, "--expires", text)
+    ends = json.loads(done(tmp_path, "show", request, "--json"))["token_expires_ms"] / 1_000
+    assert seconds - 1 <= ends - before <= seconds + 30
+    done(tmp_path, "always", "x", "--subject", "alice", "--open", "--expires", text)
+    (consent,) = json.loads(done(tmp_path, "standing", "--json"))
+    assert consent["exp"] - consent["iat"] == seconds * 1_000
+
+
+@pytest.mark.parametrize("text", ["", "x", "1w", "-1", "0", "nan", "inf", "1 h", "61m", "3601"])
+def test_a_token_that_would_live_too_long_or_not_at_all_is_wrong_usage(tmp_path: Path, text: str) -> None:
+    result = run(tmp_path, "approve", asked(tmp_path), f"--expires={text}")
+    assert result.exit_code == 2 and "expires_seconds" not in result.stderr
+    assert "pending" in done(tmp_path, "show", json.loads(done(tmp_path, "list", "--json"))[0]["id"])
+
+
+def test_a_consent_that_would_live_too_long_is_told_in_the_words_of_the_command_line(tmp_path: Path) -> None:
+    asked(tmp_path)
+    result = run(tmp_path, "always", "x", "--subject", "alice", "--open", "--expires", "400d")
+    assert result.exit_code == 2 and "366d at most" in result.stderr and "expires_seconds" not in result.stderr
+
+
+def test_a_consent_says_what_the_arguments_must_be(tmp_path: Path) -> None:
+    asked(tmp_path)
+    result = run(tmp_path, "always", "x", "--subject", "alice", "--expires", "1h")
+    assert result.exit_code == 2 and "--where" in result.stderr and "--open" in result.stderr
+    assert done(tmp_path, "standing") == ""
+
+
+def test_an_approval_that_has_expired_is_shown_as_expired(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    done(tmp_path, "approve", request, "--expires", "1s")
+    time.sleep(1.05)
+    assert "approval: expired, not used" in done(tmp_path, "show", request)
+    result = run(tmp_path, "show", request, "--token")
+    assert (result.exit_code, result.stdout) == (1, "") and "expired" in result.stderr
+    assert json.loads(done(tmp_path, "show", request, "--json"))["approval"].startswith("expired")
+
+
+def ahead(folder: Path, days: int) -> None:
+    """A system runs for a moment with a clock that is ahead."""
+    with ApprovalsFile(folder) as file:
+        file.do(Tidy(file.now_ms + days * 86_400_000))
+
+
+def test_a_clock_that_was_ahead_keeps_nobody_from_looking_and_a_person_resets_it(tmp_path: Path) -> None:
+    approved, other = asked(tmp_path), asked(tmp_path, n=1)
+    done(tmp_path, "approve", approved)
+    done(tmp_path, "always", "x", "--subject", "alice", "--open", "--expires", "30d")
+    assert run(tmp_path, "reset-clock").exit_code == 1
+    ahead(tmp_path, 3)
+    for words in (("list",), ("show", other), ("standing",), ("indeterminate",), ("list", "--all", "--json")):
+        result = run(tmp_path, *words)
+        assert result.exit_code == 0 and "reset-clock" in result.stderr and "Warning" in result.stderr, words
+    assert other in done(tmp_path, "list")
+    for words in (("approve", other), ("reject", other), ("edit", other, "n=2"), ("cancel", other)):
+        result = run(tmp_path, *words)
+        assert result.exit_code == 1 and "reset-clock" in result.stderr, words
+    said = done(tmp_path, "reset-clock", "--reviewer", "carol")
+    assert "1 approval, 1 consent in advance" in said and "It was at" in said
+    assert "void" in done(tmp_path, "show", approved) and run(tmp_path, "show", approved, "--token").exit_code == 1
+    assert done(tmp_path, "standing") == ""
+    assert run(tmp_path, "list").stderr == "" and done(tmp_path, "approve", other).startswith("rta1.")
+
+
+def test_every_decision_says_what_it_did(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    assert request in run(tmp_path, "feedback", request[:9], "why?").stderr
+    consent = done(tmp_path, "always", "x", "--subject", "alice", "--open", "--expires", "1h").strip()
+    for beginning in ("aps_", "", "aps_zzzz"):
+        assert run(tmp_path, "withdraw", beginning).exit_code in (1, 2)
+    assert consent in run(tmp_path, "withdraw", consent[4:10]).stderr
+
+
+def test_nothing_is_asked_about_a_request_that_is_decided(tmp_path: Path) -> None:
+    request = asked(tmp_path)
+    done(tmp_path, "reject", request)
+    result = run(tmp_path, "approve", "--ask", request, text="y\n")
+    assert result.exit_code == 1 and "Approve this?" not in result.output and "rejected" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["reject", "approve", "cancel", "edit", "feedback", "resolve", "withdraw"])
+def test_nothing_in_an_error_writes_on_the_terminal(tmp_path: Path, command: str) -> None:
+    request = asked(tmp_path, subject=NASTY)
+    with ApprovalsFile(tmp_path) as file:
+        file.refuse(request, kind="rejected", reviewer="bob", note=NASTY)
+    words = {"edit": ("to=x",), "feedback": ("x",), "resolve": ("failed",)}.get(command, ())
+    for about in (request, "x\x1b[2J\u202e"):
+        result = run(tmp_path, command, about, *words)
+        assert all(one.isprintable() or one == "\n" for one in result.output), result.output
 
 
 @pytest.mark.slow

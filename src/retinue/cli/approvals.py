@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from retinue.cli.approvals_shown import data_of, in_short, state_of, tell, width
+from retinue.cli.approvals_shown import data_of, harmless, in_short, is_good, state_of, tell, width
+from retinue.cli.approvals_words import changed, constraints_of, length_of
 from retinue.cli.output import say
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def approvals() -> None:
 @_json
 def list_(data_dir: Path, status: str, everything: bool, last: int, as_json: bool) -> None:
     """Print the requests that wait, oldest first, with all their arguments."""
-    with _opened(data_dir) as file:
+    with _opened(data_dir, looks=True) as file:
         found = file.find(None if everything else status, last or 2**31)
     if as_json:
         say(json.dumps([data_of(request) for request in found], indent=1))
@@ -88,19 +89,27 @@ def list_(data_dir: Path, status: str, everything: bool, last: int, as_json: boo
 @click.option("--token", "token_alone", is_flag=True, help="Print nothing but the token, where it is approved.")
 @_json
 def show(data_dir: Path, request_id: str, token_alone: bool, as_json: bool) -> None:
-    """Print everything about the request ID that a person needs who decides, and what has become of it."""
-    with _opened(data_dir) as file:
+    """Print everything about the request ID that a person needs who decides, and what has become of it.
+
+    Exit code 1 with --token where there is none that is still good: not approved, used, expired.
+    """
+    with _opened(data_dir, looks=True) as file:
         request, row = file.get(request_id)
         feedback = file.feedback_of(request.id)
     if token_alone:
-        if request.token is None or row["spent_ms"] is not None:
-            raise click.ClickException(f"the request {request.id} is {state_of(request, row)}, so it has no token to use")
+        if request.token is None or not is_good(request, row):
+            raise click.ClickException(f"the request {request.id} has no token to use: {state_of(request, row)}")
         say(request.token)
         return
     if as_json:
         spent = {name: row[name] for name in ("spent_ms", "outcome")}
+        state = state_of(request, row) if request.status == "approved" else None
         said = [{name: one[name] for name in ("at_ms", "reviewer", "text")} for one in feedback]
-        say(json.dumps({**data_of(request), **spent, "token_expires_ms": row["token_expires_ms"], "feedback": said}, indent=1))
+        say(
+            json.dumps(
+                {**data_of(request), **spent, "token_expires_ms": row["token_expires_ms"], "approval": state, "feedback": said}, indent=1
+            )
+        )
         return
     from retinue.security.limits import moment
     from retinue.security.showing import visible
@@ -121,10 +130,11 @@ def show(data_dir: Path, request_id: str, token_alone: bool, as_json: bool) -> N
 @click.option(
     "--expires",
     "seconds",
-    type=click.FloatRange(0, 3_600, min_open=True),
-    default=3_600.0,
+    callback=length_of(3_600, "1h"),
+    default="1h",
     show_default=True,
-    help="Seconds that the token is good for.",
+    metavar="LENGTH",
+    help="How long the token is good for: 3600, 90s, 15m, 1h; at most 1h.",
 )
 @click.option("--ask", is_flag=True, help="Show each request, and ask first.")
 @_json
@@ -147,7 +157,7 @@ def approve(
             except _refusals() as error:
                 if len(request_ids) == 1:
                     raise
-                click.echo(f"Error: {error}", err=True)
+                click.echo(f"Error: {harmless(error)}", err=True)
                 failed = True
                 continue
             say(json.dumps({"id": request.id, "token": token}) if as_json else token)
@@ -195,12 +205,12 @@ def cancel(data_dir: Path, request_id: str, reviewer: str | None, note: str) -> 
 def edit(data_dir: Path, request_id: str, changes: tuple[str, ...], reviewer: str | None, note: str) -> None:
     """Put a request with other arguments in the place of the request ID, and print its ID.
 
-    NAME=VALUE takes VALUE as a text, NAME:=VALUE as JSON; each must be of the old value's type. The new request waits: show it, then approve it.
+    NAME=VALUE reads VALUE as what the argument is now (a number, a text), NAME:=VALUE as JSON; each must be of the old value's type. The new request waits:
+    show it, then approve it.
     """
-    from retinue.cli.approvals_words import changed
-
     with _opened(data_dir) as file:
-        new = file.edit(request_id, changed(changes), reviewer=_who(reviewer), note=note)
+        request, _ = file.get(request_id)
+        new = file.edit(request.id, changed(changes, request.arguments), reviewer=_who(reviewer), note=note)
     say(new.id)
     for line in new.shown(width()):
         click.echo(line, err=True)
@@ -214,20 +224,29 @@ def edit(data_dir: Path, request_id: str, changes: tuple[str, ...], reviewer: st
 def feedback(data_dir: Path, request_id: str, text: str, reviewer: str | None) -> None:
     """Add TEXT to the request ID, whatever has become of it."""
     with _opened(data_dir) as file:
-        file.add_feedback(request_id, text, reviewer=_who(reviewer))
+        request = file.add_feedback(request_id, text, reviewer=_who(reviewer))
+    click.echo(f"added to {request.id}", err=True)
 
 
 @approvals.command()
 @_folder
 @click.argument("pattern")
 @click.option("--subject", required=True, help="Whose calls; '*' for anybody's.")
-@click.option("--expires", "length", required=True, metavar="LENGTH", help="For how long: 90s, 30m, 8h, 7d; at most 366d.")
+@click.option(
+    "--expires",
+    "seconds",
+    required=True,
+    callback=length_of(366 * 86_400, "366d"),
+    metavar="LENGTH",
+    help="For how long: 3600, 90s, 30m, 8h, 7d; at most 366d.",
+)
 @click.option(
     "--where",
     "wheres",
     multiple=True,
-    metavar="CONSTRAINT",
-    help="On an argument: 'to=ACME', 'cents<=500', 'cents>=1', 'path in reports/'.",
+    metavar="ARG…",
+    help="What an argument must be, as for `retinue token mint`: 'to=ACME', 'to:=[\"ACME\",\"EVE\"]' (one of, JSON), 'cents<=500', 'cents>=1', "
+    "'path within reports/', 'url host api.example.com', 'text max_length 500', 'bcc absent'. May be repeated.",
 )
 @click.option("--open", "open_arguments", is_flag=True, help="Arguments without a constraint may be anything.")
 @click.option("--tenant", help="Only calls of this tenant.")
@@ -238,7 +257,7 @@ def always(
     data_dir: Path,
     pattern: str,
     subject: str,
-    length: str,
+    seconds: float,
     wheres: tuple[str, ...],
     open_arguments: bool,
     tenant: str | None,
@@ -249,19 +268,22 @@ def always(
     """Consent beforehand to calls of the operations PATTERN, for a time. Prints the consent's ID.
 
     It answers the question for consent and nothing else: what the caller's authority does not permit stays refused. Arguments that no --where names must be
-    missing or None. --where for one argument with several values ('to=ACME', 'to=BETA') permits each of them.
+    missing or None. One of --where and --open is needed.
     """
-    from retinue.cli.approvals_words import constraints_of, seconds_of
-
-    with _opened(data_dir, make=True) as file:
+    constraints = constraints_of(wheres, pattern)
+    if not constraints and not open_arguments:
+        raise click.UsageError(
+            "say what the arguments must be, with --where for each ('to=ACME', 'cents<=500'); or --open: they may be anything"
+        )
+    with _opened(data_dir) as file:
         consent = file.always(
             pattern,
             reviewer=_who(reviewer),
-            seconds=seconds_of(length),
+            seconds=seconds,
             subject=None if subject == "*" else subject,
             tenant=tenant,
             audience=audience,
-            constraints=constraints_of(wheres),
+            constraints=constraints,
             open_arguments=open_arguments,
         )
     say(json.dumps(consent.to_data()) if as_json else consent.id)
@@ -278,7 +300,7 @@ def standing(data_dir: Path, as_json: bool) -> None:
     from retinue.security.limits import moment
     from retinue.security.showing import visible
 
-    with _opened(data_dir) as file:
+    with _opened(data_dir, looks=True) as file:
         found = file.standing()
     if as_json:
         say(json.dumps([consent.to_data() for consent in found], indent=1))
@@ -294,7 +316,8 @@ def standing(data_dir: Path, as_json: bool) -> None:
 def withdraw(data_dir: Path, standing_id: str, reviewer: str | None) -> None:
     """Withdraw the standing consent ID: from now on it covers nothing."""
     with _opened(data_dir) as file:
-        file.withdraw(standing_id, reviewer=_who(reviewer))
+        found = file.withdraw(standing_id, reviewer=_who(reviewer))
+    click.echo(f"withdrawn {found}: from now on it covers nothing", err=True)
 
 
 @approvals.command()
@@ -308,7 +331,7 @@ def indeterminate(data_dir: Path, as_json: bool) -> None:
     from retinue.security.limits import moment
     from retinue.security.showing import visible
 
-    with _opened(data_dir) as file:
+    with _opened(data_dir, looks=True) as file:
         found = file.indeterminate()
     if as_json:
         names = ("jti", "request_id", "standing_id", "operation", "subject", "audience", "approver", "spent_ms")
@@ -327,8 +350,31 @@ def indeterminate(data_dir: Path, as_json: bool) -> None:
 @_note
 def resolve(data_dir: Path, jti: str, outcome: str, reviewer: str | None, note: str) -> None:
     """Note how what was interrupted ended: the approval ID is one that `retinue approvals indeterminate` prints."""
+    said = outcome.replace("-", " ")
     with _opened(data_dir) as file:
-        file.resolve(jti, outcome.replace("-", " "), reviewer=_who(reviewer), note=note)
+        found = file.resolve(jti, said, reviewer=_who(reviewer), note=note)
+    click.echo(f"resolved {found}: {said}", err=True)
+
+
+@approvals.command("reset-clock")
+@_folder
+@_reviewer
+def reset_clock(data_dir: Path, reviewer: str | None) -> None:
+    """Set the file's clock back to this machine's, where another's was ahead once.
+
+    The file keeps the latest time that something was asked, decided or used at, and whoever is behind that decides nothing. Look at this machine's clock first:
+    it has to be right. All that was approved and not used, and every consent in advance, is void then and has to be given again. Start systems again that
+    ran with the clock that was ahead.
+    """
+    from retinue.security.limits import moment
+
+    with _opened(data_dir) as file:
+        done = file.reset_clock(reviewer=_who(reviewer))
+    before = "It was lost" if done.before_ms is None else f"It was at {moment(done.before_ms)}"
+    say(f"the clock of the approvals in {data_dir} is at {moment(done.now_ms)}. {before}")
+    say(
+        f"void now: {done.approvals:,} approval{'' if done.approvals == 1 else 's'}, {done.standing:,} consent{'' if done.standing == 1 else 's'} in advance"
+    )
 
 
 @approvals.command()
@@ -337,7 +383,7 @@ def resolve(data_dir: Path, jti: str, outcome: str, reviewer: str | None, note: 
 def watch(data_dir: Path, as_json: bool) -> None:
     """Print what waits, and then what happens, in whatever process, until Ctrl-C."""
     try:
-        with _opened(data_dir, make=True) as file:
+        with _opened(data_dir, make=True, looks=True) as file:
             after, _ = file.events(-1)
             for request in file.find("pending"):
                 tell(request, None, as_json)
@@ -350,7 +396,7 @@ def watch(data_dir: Path, as_json: bool) -> None:
                 except _unusable() as error:  # it may be usable again in a moment
                     if str(error) != said:
                         said = str(error)
-                        click.echo(f"Error: {said}", err=True)
+                        click.echo(f"Error: {harmless(error)}", err=True)
                     continue
                 for event in events:
                     tell(_new_request(file, event), event, as_json)
@@ -385,12 +431,13 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def _opened(folder: Path, *, make: bool = False) -> Iterator[ApprovalsFile]:
+def _opened(folder: Path, *, make: bool = False, looks: bool = False) -> Iterator[ApprovalsFile]:
     """The file, whose errors are sentences and exit code 1.
 
     Args:
         folder: The folder of data.
         make: Whether a file is made where there is none yet; else that is an error.
+        looks: Whether nothing is decided: a clock that keeps everything from being decided is a warning then.
     """
     from retinue.actors.approvals.offline import ApprovalsFile
     from retinue.actors.approvals.tables import FILE
@@ -406,9 +453,21 @@ def _opened(folder: Path, *, make: bool = False) -> Iterator[ApprovalsFile]:
         )
     try:
         with ApprovalsFile(folder) as file:
+            if looks:
+                _warn(file)
             yield file
     except _refusals() as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(harmless(error)) from None
+
+
+def _warn(file: ApprovalsFile) -> None:
+    behind = file.behind()
+    if behind != 0:
+        what = "has lost its clock" if behind is None else f"has seen a time that is {behind / 1000:,.0f} s ahead of this machine's clock"
+        click.echo(
+            f"Warning: the approvals' file {what}, so nothing can be decided or used. Set the clock; or, where it is right: retinue approvals reset-clock",
+            err=True,
+        )
 
 
 def _refuse(folder: Path, request_id: str, reviewer: str | None, note: str, kind: str) -> None:
@@ -419,6 +478,8 @@ def _refuse(folder: Path, request_id: str, reviewer: str | None, note: str, kind
 
 def _asked(file: ApprovalsFile, request_id: str) -> bool:
     request, _ = file.get(request_id)
+    if request.status != "pending":  # there is nothing to ask about: `approve` says why
+        return True
     for line in request.shown(width()):
         click.echo(line, err=True)
     return click.confirm("Approve this?", default=False, err=True)

@@ -10,7 +10,7 @@ from retinue.cli.output import say
 if TYPE_CHECKING:
     from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["data_of", "in_short", "state_of", "tell", "width"]
+__all__ = ["data_of", "harmless", "in_short", "is_good", "state_of", "tell", "width"]
 
 
 def width() -> int:
@@ -29,11 +29,16 @@ def data_of(request: ApprovalRequest) -> dict[str, Any]:
 
 def state_of(request: ApprovalRequest, row: dict[str, Any]) -> str:
     """What has become of a request, and of its approval."""
+    from retinue.actors.approvals.deciding import VOID
     from retinue.actors.approvals.owners import is_alive
     from retinue.security.limits import moment
 
     if request.status != "approved":
         return request.status
+    if row["spent_ms"] is None and row["token_expires_ms"] <= row["read_ms"]:
+        return f"expired, not used; its token was good until {moment(row['token_expires_ms'])}"
+    if row["spent_ms"] is None and row["void"]:
+        return f"void, not used: since it was given, {VOID}"
     if row["spent_ms"] is None:
         return f"not used yet; its token is good until {moment(row['token_expires_ms'])}"
     used = f"used on {moment(row['spent_ms'])}"
@@ -42,6 +47,18 @@ def state_of(request: ApprovalRequest, row: dict[str, Any]) -> str:
     return f"{used}; " + (
         "in progress" if is_alive(row["owner"]) else "outcome: indeterminate, its process ended before it said how it went"
     )
+
+
+def is_good(request: ApprovalRequest, row: dict[str, Any]) -> bool:
+    """Whether the request's token can still be used."""
+    return request.status == "approved" and row["spent_ms"] is None and row["token_expires_ms"] > row["read_ms"] and not row["void"]
+
+
+def harmless(error: Exception) -> str:
+    """An error's text, in which names that anybody may have chosen write nothing on the terminal."""
+    from retinue.security.visible import visible
+
+    return " ".join(visible(line) for line in str(error).splitlines())
 
 
 def in_short(request: ApprovalRequest) -> list[str]:

@@ -1,4 +1,4 @@
-"""What people type for `retinue approvals`: new values of arguments, constraints, and lengths of time."""
+"""What people type for `retinue approvals`: new values of arguments, and constraints on them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import click
 if TYPE_CHECKING:
     from retinue.security.constraints import Constraint
 
-__all__ = ["changed", "constraints_of", "seconds_of"]
+__all__ = ["changed", "constraints_of", "length_of"]
 
-_LENGTH: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])", re.ASCII)
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_WHERE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*(<=|>=|:=|=|\sin\s)\s*(.*)", re.ASCII | re.DOTALL)
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
+_BOOLS: Final = {"true": True, "false": False}
+_TYPED: Final = frozenset({list, tuple, dict, set, frozenset, bytes})
 
 
-def changed(changes: Sequence[str]) -> dict[str, Any]:
-    """New values by name, of NAME=TEXT and NAME:=JSON. Raises click.UsageError."""
+def changed(changes: Sequence[str], old: Mapping[str, Any]) -> dict[str, Any]:
+    """New values by name, of NAME=VALUE, which is read as what the argument is now, and NAME:=JSON. Raises click.UsageError."""
     found: dict[str, Any] = {}
     for change in changes:
         name, sign, value = change.partition("=")
@@ -28,8 +28,32 @@ def changed(changes: Sequence[str]) -> dict[str, Any]:
         name, as_json = name.removesuffix(":"), name.endswith(":")
         if name in found:
             raise click.UsageError(f"{name} is given twice")
-        found[name] = _parsed(value, change) if as_json else value
+        found[name] = _parsed(value, change) if as_json else _like(old.get(name), value, name)
     return found
+
+
+def _like(old: Any, text: str, name: str) -> Any:
+    """What was typed, as a value of the old one's type where a text alone says it. (The desk reads dates, decimals and the like from texts itself.)"""
+    from retinue.security.records import Record
+
+    kind = type(old)
+    if kind is bool:
+        if text not in _BOOLS:
+            raise click.UsageError(f"{name} is true or false, not {text[:60]!r}")
+        return _BOOLS[text]
+    if kind is int:
+        if not _WHOLE.fullmatch(text):
+            raise click.UsageError(f"{name} is a whole number, not {text[:60]!r}")
+        return int(text)
+    if kind is float:
+        try:
+            return float(text)
+        except ValueError:
+            raise click.UsageError(f"{name} is a number, not {text[:60]!r}") from None
+    if kind in _TYPED or kind is Record:
+        what = "message" if kind is Record else kind.__name__
+        raise click.UsageError(f"{name} is a {what}, which is written as JSON: {name}:=…")
+    return text
 
 
 def _parsed(text: str, whole: str) -> Any:
@@ -41,62 +65,50 @@ def _parsed(text: str, whole: str) -> Any:
         raise click.UsageError(f"{whole!r}: what follows := is no JSON: {error}") from None
 
 
-def seconds_of(length: str) -> float:
-    """A length of time in seconds: 90s, 30m, 8h, 7d. Raises click.UsageError."""
-    found = _LENGTH.fullmatch(length)
-    if found is None:
-        raise click.UsageError(f"{length!r} is no length of time: write 90s, 30m, 8h or 7d")
-    return float(found[1]) * _UNITS[found[2]]
+def length_of(most: float, words: str) -> Any:
+    """A callback for an option that takes a length of time, 3600, 90s, 30m, 8h or 7d, with at most so many seconds."""
+    from retinue.cli.restricting import seconds_of
+
+    def read(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+        seconds = seconds_of(context, parameter, text)
+        if seconds is not None and seconds > most:
+            raise click.BadParameter(f"{text} is too long: {words} at most", context, parameter)
+        return seconds
+
+    return read
 
 
-def constraints_of(wheres: Sequence[str]) -> Mapping[str, Constraint]:
-    """Constraints by argument. Raises click.UsageError."""
-    from retinue.security.constraints import at_least, at_most, between, one_of, within
+def constraints_of(wheres: Sequence[str], pattern: str) -> Mapping[str, Constraint]:
+    """Constraints by argument, as `retinue token mint --where` takes them; the pattern of operations may be left out. Raises click.UsageError.
+
+    Args:
+        wheres: What was typed.
+        pattern: The pattern that they are for.
+    """
+    from retinue.cli.restricting import constraint_of
     from retinue.security.errors import ConstraintError
 
-    values: dict[str, list[Any]] = {}
-    limits: dict[str, dict[str, Any]] = {}
     found: dict[str, Constraint] = {}
     for where in wheres:
-        parts = _WHERE.fullmatch(where)
-        if parts is None:
-            raise click.UsageError(
-                f"{where!r} is no constraint: write 'to=ACME', 'count:=3', 'cents<=500', 'cents>=1' or 'path in reports/'"
-            )
-        name, sign, value = parts[1], parts[2].strip(), parts[3]
-        if sign == "=":
-            values.setdefault(name, []).append(value)
-        elif sign == ":=":
-            values.setdefault(name, []).append(_parsed(value, where))
-        elif sign == "in":
+        try:
+            given, name, constraint = constraint_of(where)
+            if given not in (None, pattern):
+                raise click.UsageError(f"--where {where[:100]!r} is for {given!r}, and the consent for {pattern!r}: leave the pattern out")
             if name in found:
-                raise click.UsageError(f"{name} has two places to be in")
-            found[name] = within(value)
-        elif sign in limits.setdefault(name, {}):
-            raise click.UsageError(f"{name} has two limits {sign}")
-        else:
-            limits[name][sign] = _number(value, where)
-    twice = [name for name in {*values, *limits, *found} if (name in values) + (name in limits) + (name in found) > 1]
-    if twice:
-        raise click.UsageError(f"{min(twice)} has constraints of two kinds: one is enough")
-    try:
-        for name, some in values.items():
-            found[name] = one_of(*some)
-        for name, ends in limits.items():
-            if len(ends) == 2:
-                found[name] = between(ends[">="], ends["<="])
-            else:
-                ((sign, bound),) = ends.items()
-                found[name] = at_most(bound) if sign == "<=" else at_least(bound)
-    except ConstraintError as error:
-        raise click.UsageError(str(error)) from None
+                constraint = _both(name, found[name], constraint)
+            found[name] = constraint
+        except ConstraintError as error:
+            raise click.UsageError(str(error)) from None
     return found
 
 
-def _number(text: str, whole: str) -> Any:
-    from decimal import Decimal, InvalidOperation
+def _both(name: str, one: Constraint, other: Constraint) -> Constraint:
+    """A lower and an upper limit of one argument, as one constraint."""
+    from retinue.security.constraints_numbers import Range
 
-    try:
-        return int(text) if re.fullmatch(r"-?[0-9]+", text, re.ASCII) else Decimal(text)
-    except InvalidOperation:
-        raise click.UsageError(f"{whole!r}: {text!r} is no number") from None
+    ranges = [given for given in (one, other) if type(given) is Range]
+    lows = [given.low for given in ranges if given.low is not None]
+    highs = [given.high for given in ranges if given.high is not None]
+    if len(ranges) != 2 or len(lows) != 1 or len(highs) != 1:
+        raise click.UsageError(f'--where: {name} has two constraints. For one of several values write {name}:=["A","B"]')
+    return Range(lows[0], highs[0])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from retinue.security.constraints import Constraint
     from retinue.security.restrictions import Permission, Restriction
 
-__all__ = ["Restrictions", "restriction_options", "seconds_of"]
+__all__ = ["Restrictions", "constraint_of", "restriction_options", "seconds_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,7 +22,7 @@ _DURATION: Final = re.compile(r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,3})?)(?P<unit>
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 _WHERE: Final = re.compile(
-    r"""(?P<pattern>[^:\s]+):(?P<argument>[A-Za-z_][A-Za-z0-9_]*)\s*
+    r"""(?:(?P<pattern>[^:\s]+):(?!=))?(?P<argument>[A-Za-z_][A-Za-z0-9_]*)\s*
     (?P<sign>\s(?:within|host|max_length|absent)\b|:=|<=|>=|=)\s*(?P<value>.*)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -109,7 +109,9 @@ def _restrictions(
         if deny:
             others.append(made.deny(*deny))
         for text in where:
-            pattern, argument, constraint = _where(text)
+            pattern, argument, constraint = constraint_of(text)
+            if pattern is None:
+                raise click.UsageError(f"--where {text[:100]!r}: write PATTERN:ARGUMENT and what it must be, such as 'pay.*:amount<=100'")
             others.append(made.where(pattern, arguments={argument: constraint}))
         if ask:
             others.append(made.needs_approval(*ask))
@@ -121,7 +123,13 @@ def _restrictions(
     return Restrictions(allow or None, tuple(others))
 
 
-def _where(text: str) -> tuple[str, str, Constraint]:
+def constraint_of(text: str) -> tuple[str | None, str, Constraint]:
+    """A constraint as it is typed: `pay.*:amount<=100`, or without the pattern of operations; the pattern, the argument's name, the constraint.
+
+    Raises:
+        click.UsageError: It is none.
+        ConstraintError: Its values are none for it.
+    """
     from retinue.security import constraints as made
 
     match = _WHERE.fullmatch(text.strip())
