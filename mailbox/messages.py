@@ -11,6 +11,7 @@ A message is a frozen, slotted attrs class. `Request[R]` is what one asks with: 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -199,6 +200,11 @@ def _make(cls: type[M], name: str | None, timeout: float | None) -> type[M]:
     if "__init__" not in cls.__dict__:
         quicken(made)
     for field in attrs.fields(made):
+        if isinstance(field.default, dataclasses.Field):
+            raise DefinitionError(
+                f"{cls.__qualname__}.{field.name} has a dataclasses.field() as its default, which would be the value itself: write attrs.field(…); "
+                "with factory= for default_factory="
+            )
         if isinstance(field.default, list | dict | set | bytearray):
             kind_of_default = type(field.default).__name__
             raise DefinitionError(

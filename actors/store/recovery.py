@@ -93,7 +93,7 @@ def recover(path: Path, schema: Schema, reason: str | None, *, aside: Path | Non
     except sqlite3.Error as error:
         raise unavailable(error, f"{path} could not be mended") or StoreUnavailable(f"{path} could not be mended: {error}") from error
     _log.error(
-        "%s was damaged (%s). It was moved to %s; %d rows of it are in the new file%s.",
+        "%s could not be used (%s). What was there was moved to %s; %d rows of it are in the new file%s.",
         path,
         reason,
         recovery.moved_to,
@@ -192,13 +192,18 @@ def _note(database: Database, recovery: Recovery, found: Salvaged) -> None:
 
 def _told(path: Path, recovery: Recovery) -> str:
     rows = "".join(f"    {table}: {count} rows\n" for table, count in sorted(recovery.saved.items())) or "    nothing\n"
-    return (
-        f"{path.name} was damaged and moved to {recovery.moved_to} at {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(recovery.at_ms / 1000))} UTC.\n"
-        f"Why: {recovery.reason}\n"
-        f"What could be read of it is in the new {path.name}:\n{rows}"
-        + (
-            "Every row that was looked for was found.\n"
-            if recovery.complete
-            else "Some of it could not be read. The damaged file was not changed: `sqlite3 FILE .recover` may find more.\n"
+    at = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(recovery.at_ms / 1000))} UTC"
+    left = [suffix for suffix in (*SIDES, "-journal") if path.with_name(recovery.moved_to + suffix).exists()]
+    if path.with_name(recovery.moved_to).exists() or not left:
+        what = f"{path.name} was damaged and moved to {recovery.moved_to} at {at}.\n"
+    else:
+        logs = " and ".join(path.name + suffix for suffix in left)
+        what = (
+            f"{path.name} was taken away, and {logs} left behind: that was moved to {' and '.join(recovery.moved_to + suffix for suffix in left)} at {at}.\n"
+            "It belongs to the file that was taken away, and has its last commits: put them together again under one name.\n"
         )
+    return f"{what}Why: {recovery.reason}\nWhat could be read of it is in the new {path.name}:\n{rows}" + (
+        "Every row that was looked for was found.\n"
+        if recovery.complete
+        else "Some of it could not be read. The damaged file was not changed: `sqlite3 FILE .recover` may find more.\n"
     )

@@ -441,6 +441,9 @@ def test_the_mutable_fields_are_those_whose_types_do_not_promise_otherwise():
         ("@message\n@message\nclass made(Message): x: int", "twice"),
         ("@message\n@attrs.define\nclass made(Message): x: int", "remove the other decorator"),
         ("@message\n@dataclass\nclass made(Message): x: int", "remove the other decorator"),
+        ("@message\nclass made(Message):\n  x: int = dataclasses.field(default=1)", r"made\.x has a dataclasses\.field\(\).*attrs\.field\("),
+        ("@message\nclass made(Message):\n  x: list = dataclasses.field(default_factory=list)", r"made\.x has a dataclasses.*factory="),
+        ("@message\nclass made(Request[int]):\n  x: int = dataclasses.field()", r"made\.x has a dataclasses"),
         ("@message\nclass made(Message):\n  x: list = []", r"made\.x has a list as its default.*attrs\.field\(factory=list\)"),
         ("@message\nclass made(Message):\n  x: dict = {}", "factory=dict"),
         ("@message\nclass made(Message):\n  x: int = 0\n  y: int", "made cannot be made a message.*mandatory"),
@@ -451,7 +454,7 @@ def test_the_mutable_fields_are_those_whose_types_do_not_promise_otherwise():
 )  # fmt: skip
 def test_definitions_that_cannot_work_are_refused_with_the_fix(body, text):
     with pytest.raises(DefinitionError, match=text):
-        make(body, dataclass=dataclasses.dataclass)
+        make(body, dataclass=dataclasses.dataclass, dataclasses=dataclasses)
 
 
 def test_a_request_and_a_stream_mixed_through_bases_are_refused():

@@ -107,7 +107,7 @@ def test_what_is_no_database_is_moved_aside_unchanged_and_a_new_one_begins(
     assert database["notes"].count == 0
     assert database.recoveries() == (database.recovered,)
     database.close()
-    assert "was damaged" in caplog.text and moved.name in caplog.text
+    assert "could not be used" in caplog.text and moved.name in caplog.text
     again = open_database(path, NOTES)
     assert again.recovered is None
     assert len(again.recoveries()) == 1
@@ -234,6 +234,12 @@ def test_a_file_that_was_emptied_or_removed_is_read_from_its_log(tmp_path: Path,
     assert again.recovered is not None
     assert [row["text"] for row in again["notes"].rows] == ["in the log"]
     assert [file.read_bytes() for file in tmp_path.glob("*damaged*-wal")] == [log]
+    (told,) = (file.read_text(encoding="utf-8") for file in tmp_path.glob("*.reason.txt"))
+    moved = again.recovered.moved_to
+    if gone:
+        assert f"notes.db-wal left behind: that was moved to {moved}-wal" in told and "taken away" in told and f"to {moved} " not in told
+    else:
+        assert f"notes.db was damaged and moved to {moved} at" in told
     assert not list(tmp_path.glob("*scratch*"))
     again.close()
 
