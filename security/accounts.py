@@ -14,13 +14,16 @@ from typing import Final, NoReturn, final
 
 import attrs
 
-from retinue.security.errors import AuthorityError
+from retinue.security.errors import TokenError
 from retinue.security.limits import NEVER, UNLIMITED, Limits
 
 __all__ = ["NOTHING_SPENT", "Account", "AccountTable", "Amounts", "account_below", "all_accounts", "join_accounts"]
 
 MAX_TOKEN_ACCOUNTS: Final = 65_536
 """Accounts that are kept for sealed tokens, so that one token that is unsealed twice has one account."""
+
+MAX_ROOT_ACCOUNTS: Final = 1_024
+"""The same for all tokens that were attenuated from one: whoever holds it can make as many as it likes, and must not take everybody's place."""
 
 
 def _amount(value: object) -> str:
@@ -120,12 +123,15 @@ class AccountTable:
     Args:
         now_ms: The clock by which accounts that have expired make room.
         most: How many accounts are kept.
+        most_of_root: How many of them for one root.
     """
 
-    __slots__ = ("_accounts", "_lock", "_most", "_now_ms")
+    __slots__ = ("_accounts", "_lock", "_most", "_most_of_root", "_now_ms", "_of_root")
 
-    def __init__(self, now_ms: Callable[[], int], most: int = MAX_TOKEN_ACCOUNTS) -> None:
+    def __init__(self, now_ms: Callable[[], int], most: int = MAX_TOKEN_ACCOUNTS, most_of_root: int = MAX_ROOT_ACCOUNTS) -> None:
         self._accounts: dict[str, Account] = {}
+        self._of_root: dict[str, set[str]] = {}
+        self._most_of_root = most_of_root
         self._lock = threading.Lock()
         self._now_ms = now_ms
         self._most = most
@@ -133,24 +139,43 @@ class AccountTable:
     def __len__(self) -> int:
         return len(self._accounts)
 
-    def account(self, key: str, parents: tuple[Account, ...], limits: Limits) -> Account:
-        """The account of this key, made at first.
+    def account(self, key: str, parents: tuple[Account, ...], limits: Limits, root: str = "") -> Account:
+        """The account of this key, made at first; `root` names the token that all of a kind were attenuated from ("": it is counted with nobody's).
 
         Raises:
-            AuthorityError: The table is full of accounts that have not expired. Forgetting one would let its token be spent again.
+            TokenError: The table ("full"), or the root's part of it ("too_many"), is full of accounts that have not expired. Forgetting one
+                would let its token be spent again.
         """
         with self._lock:
             found = self._accounts.get(key)
             if found is not None:
                 return found
+            if root and len(self._of_root.get(root, ())) >= self._most_of_root:
+                self._forget_expired(self._of_root[root])
+                if len(self._of_root.get(root, ())) >= self._most_of_root:
+                    raise TokenError(
+                        f"{self._most_of_root} limits on calls, tokens or cost, of tokens that were attenuated from this one's root, are in use and "
+                        "none has expired, so no other can be accepted. Seal a token for each holder.",
+                        reason="too_many",
+                    )
             if len(self._accounts) >= self._most:
-                now = self._now_ms()
-                for old in [name for name, account in self._accounts.items() if account.deadline_ms <= now]:
-                    del self._accounts[old]
+                self._forget_expired(self._accounts)
             if len(self._accounts) >= self._most:
-                raise AuthorityError(
+                raise TokenError(
                     f"{self._most} tokens with limits on calls, tokens or cost are in use and none has expired, so no other can be accepted. "
-                    "Seal tokens with shorter lives."
+                    "Seal tokens with shorter lives.",
+                    reason="full",
                 )
             made = self._accounts[key] = account_below(parents, limits)
+            if root:
+                self._of_root.setdefault(root, set()).add(key)
             return made
+
+    def _forget_expired(self, keys: Iterable[str]) -> None:
+        now = self._now_ms()
+        old = {key for key in keys if self._accounts[key].deadline_ms <= now}
+        if not old:
+            return
+        for key in old:
+            del self._accounts[key]
+        self._of_root = {root: left for root, keys in self._of_root.items() if (left := keys - old)}

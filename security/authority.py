@@ -233,6 +233,7 @@ class Authority:
         blocks: Iterable[tuple[str, Iterable[Restriction]]],
         *,
         origin: SecurityContext | None = None,
+        root: str = "",
     ) -> SecurityContext:
         """A context for a sealed token whose bytes are verified: within the root, and narrowed by each of its blocks.
 
@@ -243,12 +244,13 @@ class Authority:
                 presented twice can be spent once.
             origin: The context that the token was sealed from, where this authority still has it: then the new context descends from it,
                 is charged to its accounts and ends when it is revoked.
+            root: A name of what the token was attenuated from, where the accounts of all such tokens are counted together. Default: they are not.
 
         Raises:
             Denied: Called inside a handler.
             ForgedContext: `origin` is not genuine.
             Revoked: `origin` was revoked.
-            AuthorityError: The table of tokens' accounts is full of tokens that have not expired.
+            TokenError: The table of tokens' accounts, or the root's part of it, is full of tokens that have not expired ("full", "too_many").
         """
         if self.guard is not None:
             self.guard()
@@ -262,7 +264,7 @@ class Authority:
         for name, restrictions in blocks:
             met = permissions.meet_restriction(joined(restrictions), self._clock.now_ms)
             if met.limits.spends_less_than(permissions.limits):
-                accounts = (self._token_accounts.account(name, accounts, met.limits),)
+                accounts = (self._token_accounts.account(name, accounts, met.limits, root),)
             permissions = met
         if origin is None:
             return self._told("adopt", self._registry.enrol(principal, permissions, None, "token", accounts))

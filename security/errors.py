@@ -185,7 +185,8 @@ class TokenError(AuthorityError):
     """A sealed token is refused: malformed, altered, of an unknown key, expired, revoked or for somebody else.
 
     Attributes:
-        reason: "malformed", "too_large", "unknown_key", "mac", "revoked", "expired", "not_yet_valid", "audience" or "content".
+        reason: "malformed", "too_large", "unknown_key", "mac", "revoked", "expired", "not_yet_valid", "audience" or "content"; of a genuine token
+            "too_many" or "full": too many tokens with limits are in use, of the same root or in all.
     """
 
     def __init__(self, text: str, *, reason: str) -> None:

@@ -22,6 +22,7 @@ from retinue.security.layers import SHOWN_LAYERS, Layer, cut, refusal_of
 from retinue.security.limits import NO_LIMITS, Limits
 from retinue.security.operations import check_operation
 from retinue.security.permission_data import permission_data
+from retinue.security.reach import permits_something
 from retinue.security.restrictions import Restriction, labels_text
 
 __all__ = ["PermissionSet", "PermissionTable"]
@@ -39,10 +40,11 @@ _NO_LABELS: Final[frozenset[str]] = frozenset()
 class _Memo:
     """The decisions of all sets that have the same layers and labels, whatever their limits: a context that expires is not a cold one."""
 
-    __slots__ = ("__weakref__", "decisions")
+    __slots__ = ("__weakref__", "decisions", "something")
 
     def __init__(self) -> None:
         self.decisions: dict[str, Decision] = {}
+        self.something: bool | None = None
 
 
 class _Fields:
@@ -144,6 +146,14 @@ class PermissionSet(_Fields):
             PatternError: `operation` is malformed, or is a pattern.
         """
         return self.decision(operation).verdict is not DENY
+
+    @property
+    def permits_something(self) -> bool:
+        """Whether there is an operation that `may_permit` says True of. False, too, for a set that is too tangled to find one in some 20 ms."""
+        memo = self._memo
+        if memo.something is None:
+            memo.something = permits_something(self.layers, self.labels)
+        return memo.something
 
     def meet(self, other: PermissionSet) -> PermissionSet:
         """What both sets permit, and nothing else. `self` itself where `other` adds nothing.

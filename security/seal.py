@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NoReturn, final
 
 import attrs
@@ -42,6 +42,10 @@ MAX_SEALED: Final = 65_536
 
 KEPT: Final = 1024
 """Opened tokens that a sealer remembers."""
+
+KEPT_OF_ROOT: Final = 256
+KEPT_CHARACTERS: Final = 2**20
+"""The same of tokens that were attenuated from one, and the characters of these: one holder who makes many puts out its own, and nobody else's."""
 
 
 @attrs.frozen
@@ -132,6 +136,16 @@ class _Opened:
     ids: frozenset[str]  # what may be revoked: the content's, and of the tokens before it
     deadline_ms: int
     context: SecurityContext
+    root: str
+    size: int
+
+
+@attrs.define(eq=False)
+class _Root:
+    """What is remembered of the tokens of one root, the least used first."""
+
+    macs: OrderedDict[bytes, None] = attrs.field(factory=OrderedDict)
+    size: int = 0
 
 
 @final
@@ -151,7 +165,20 @@ class Sealer:
         TokenError: The file of revocations cannot be used.
     """
 
-    __slots__ = ("_audience", "_audit", "_authority", "_derived", "_ids", "_keys", "_live", "_lock", "_opened", "_sealed", "revocations")
+    __slots__ = (
+        "_audience",
+        "_audit",
+        "_authority",
+        "_derived",
+        "_ids",
+        "_keys",
+        "_live",
+        "_lock",
+        "_opened",
+        "_roots",
+        "_sealed",
+        "revocations",
+    )
 
     def __init__(
         self,
@@ -177,6 +204,7 @@ class Sealer:
         self._derived: tuple[Key | None, bytes] = (None, b"")  # one attribute, so that both change at once in every thread
         self._lock = threading.Lock()
         self._opened: OrderedDict[bytes, _Opened] = OrderedDict()
+        self._roots: dict[str, _Root] = {}
         self._sealed: dict[str, tuple[SecurityContext, int]] = {}
         # A token that was forgotten while its context is still in use is given the same context again.
         self._live: weakref.WeakValueDictionary[bytes, SecurityContext] = weakref.WeakValueDictionary()
@@ -213,7 +241,14 @@ class Sealer:
         self._keep(data["id"], context, limits.deadline_ms, now_ms)
         return token
 
-    def unseal(self, token: str, *, audience: str | None = None, record: bool = True) -> SecurityContext:
+    def unseal(
+        self,
+        token: str,
+        *,
+        audience: str | None = None,
+        record: bool = True,
+        admit: Callable[[str, SecurityContext | None], None] | None = None,
+    ) -> SecurityContext:
         """The context that a token stands for: within the root's permissions, and the same object as long as it is in use.
 
         What a token may spend is counted once for all times that it is opened by this authority.
@@ -222,6 +257,9 @@ class Sealer:
             token: The token, which may come from anywhere.
             audience: Who opens it. None: the sealer's own.
             record: Whether a refusal is recorded here; False for a caller that records refusals itself, many of them at once.
+            admit: Called when the token is known to be genuine, and before anything that it says is read: with a name that all tokens have that were
+                attenuated from the same one, and the token's context where it was opened before and is remembered (it may be revoked or
+                expired). What it raises is raised.
 
         Raises:
             TokenError: It is refused; `reason` says why.
@@ -231,7 +269,7 @@ class Sealer:
         """
         self._guard()
         try:
-            return self._unseal(token, self._audience if audience is None else check_audience(audience))
+            return self._unseal(token, self._audience if audience is None else check_audience(audience), admit)
         except TokenError as error:
             if self._audit is not None and record:
                 self._audit.record("decision", allowed=False, reason="token", detail=f"A sealed token was refused ({error.reason}).")
@@ -261,7 +299,7 @@ class Sealer:
         self.revocations.add([revoked])
         with self._lock:
             for mac in [mac for mac, opened in self._opened.items() if revoked in opened.ids]:
-                del self._opened[mac]
+                self._forget(mac)
             ended = [context for context, ids in self._ids.items() if revoked in ids]
         failure: AuthorityError | None = None
         try:
@@ -277,7 +315,9 @@ class Sealer:
         if failure is not None:
             raise failure
 
-    def _unseal(self, token: str, audience: str | None) -> SecurityContext:
+    def _unseal(
+        self, token: str, audience: str | None, admit: Callable[[str, SecurityContext | None], None] | None = None
+    ) -> SecurityContext:
         frame = parse_frame(token)
         macs = macs_of(self._key_of(frame.kid), frame)
         mac = macs[-1]
@@ -285,12 +325,18 @@ class Sealer:
             opened = self._opened.get(mac)
             if opened is not None:
                 self._opened.move_to_end(mac)
+                self._roots[opened.root].macs.move_to_end(mac)
         if opened is None:
+            root = account_key(macs[0])
+            if admit is not None:
+                admit(root, None)
             content = content_of(frame)
             ids = frozenset((*content.ids, *content.via))
             self._check(content, ids, content.limits.deadline_ms, audience)
-            opened = self._open(content, ids, macs)
+            opened = self._open(content, ids, macs, root, len(token))
         else:
+            if admit is not None:
+                admit(opened.root, opened.context)
             self._check(opened.content, opened.ids, opened.deadline_ms, audience)
         try:
             self._authority.check(opened.context)
@@ -312,7 +358,7 @@ class Sealer:
         if content.audiences and content.audiences != {audience}:
             raise TokenError("the token is for somebody else. Open it with its audience=, or ask for one without.", reason="audience")
 
-    def _open(self, content: Content, ids: frozenset[str], macs: list[bytes]) -> _Opened:
+    def _open(self, content: Content, ids: frozenset[str], macs: list[bytes], root: str, size: int) -> _Opened:
         context = self._live.get(macs[-1])
         if context is None:
             names = list(map(account_key, macs))
@@ -322,22 +368,34 @@ class Sealer:
                 origin = self._sealed.get(content.ids[0], (None,))[0]
             blocks = [(name, [restriction]) for name, restriction in zip(names, content.restrictions, strict=True)]
             try:
-                context = self._authority.adopt(content.principal, blocks, origin=origin)
+                context = self._authority.adopt(content.principal, blocks, origin=origin, root=root)
             except Revoked as error:
                 raise TokenError("the context of this token was revoked.", reason="revoked") from error
-            except AuthorityError as error:
-                if type(error) is not AuthorityError:  # a guard's, or the audit log's
-                    raise
-                raise TokenError(str(error), reason="too_large") from error
-        opened = _Opened(content, ids, content.limits.deadline_ms, context)
+        opened = _Opened(content, ids, content.limits.deadline_ms, context, root, size)
+        mac = macs[-1]
         with self._lock:
             # Of two who open it at the same time, both get the context of the first.
-            opened = self._opened.setdefault(macs[-1], opened)
-            self._live.setdefault(macs[-1], opened.context)
+            opened = self._opened.setdefault(mac, opened)
+            self._live.setdefault(mac, opened.context)
             self._ids.setdefault(opened.context, ids)
+            kept = self._roots.setdefault(root, _Root())
+            if mac not in kept.macs:
+                kept.macs[mac] = None
+                kept.size += size
+            while len(kept.macs) > 1 and (len(kept.macs) > KEPT_OF_ROOT or kept.size > KEPT_CHARACTERS):
+                self._forget(next(iter(kept.macs)))
             while len(self._opened) > KEPT:
-                self._opened.popitem(last=False)
+                self._forget(next(iter(self._opened)))
         return opened
+
+    def _forget(self, mac: bytes) -> None:
+        """Forgets an opened token; the lock is held."""
+        opened = self._opened.pop(mac)
+        kept = self._roots[opened.root]
+        del kept.macs[mac]
+        kept.size -= opened.size
+        if not kept.macs:
+            del self._roots[opened.root]
 
     def _came_from(self, context: SecurityContext) -> tuple[str, ...]:
         """The ids of the tokens that a context came out of, in this sealer, itself or what it descends from or was met with."""

@@ -141,12 +141,34 @@ class Full(rt.Actor):
 
 async def test_a_token_for_nothing_reaches_not_even_what_asks_for_nothing(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
-        nothing = rt.attenuate(shop.token, [])
-        elsewhere = rt.attenuate(shop.token, "mail.send")
-        for token, status in ((nothing, 403), (elsewhere, 200)):
+        seal = shop.sealer.seal
+        nothing = {
+            "no pattern": rt.attenuate(shop.token, []),
+            "everything denied": rt.attenuate(shop.token, rt.deny("**")),
+            "its own denied": rt.attenuate(shop.token, rt.deny("shop.*")),
+            "another's": rt.attenuate(shop.token, "mail.send"),
+            "little by little": rt.attenuate(rt.attenuate(shop.token, ["shop.read"]), rt.deny("*.read")),
+            "minted so": shop.mint("bob"),
+            "sealed so": seal(shop.system.authority.mint("bob", ["shop.*"]).narrow("mail.*")),
+        }
+        for name, token in nothing.items():
+            headers = {"Authorization": f"Bearer {token}"}
+            for path in ("/v1/ask", "/v1/tell", "/v1/stream"):
+                answer = await shop.client.post(path, json=call("Greet"), headers=headers)
+                assert (answer.status_code, error_of(answer)["type"]) == (403, "Denied"), (name, path)
+            for path in ("/v1/watch?path=/user/shop", "/v1/openapi.json", "/v1/actors", "/v1/approvals"):
+                answer = await shop.client.get(path, headers=headers)
+                assert answer.status_code == 403, (name, path)
+        assert shop.begun == []
+        something = {
+            "any of its own": rt.attenuate(shop.token, "shop.read"),
+            "what only a person lets pass": rt.attenuate(shop.token, rt.needs_approval("**")),
+            "what nobody asks for": shop.mint("bob", "mail.send"),
+        }
+        for name, token in something.items():
             answer = await shop.client.post("/v1/ask", json=call("Greet"), headers={"Authorization": f"Bearer {token}"})
-            assert answer.status_code == status
-        assert shop.begun == [Greet()]
+            assert answer.status_code == 200, name
+        assert shop.begun == [Greet()] * len(something)
 
 
 async def test_open_handlers_can_be_kept_from_the_gateway(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_a_full_table_of_accounts_is_refused_typed(bench: Bench, monkeypatch: py
     bench.sealer.unseal(attenuate(token, limit(calls=1)))
     with pytest.raises(TokenError, match="none has expired") as caught:
         bench.sealer.unseal(attenuate(token, limit(calls=1)))
-    assert caught.value.reason == "too_large"
+    assert caught.value.reason == "full"
 
 
 def test_a_token_that_was_cut_or_wrapped_is_told_what_is_wrong_with_it(bench: Bench) -> None:

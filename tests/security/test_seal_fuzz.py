@@ -37,6 +37,7 @@ def _parsers_explode(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((seal_frame, "read_json"), (seal_frame, "block_data"), (seal_content, "block_data"), (seal, "content_of")):
         monkeypatch.setattr(module, name, explode)
     BENCH.sealer._opened.clear()
+    BENCH.sealer._roots.clear()
 
 
 def refused(token: str) -> None:

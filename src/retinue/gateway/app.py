@@ -77,7 +77,7 @@ class Gateway:
         self._guard = Guard(system.sealer() if sealer is None else sealer, hosts, origins, self.bounds)
         wires = Wires(kernel, self.bounds, open_handlers=open_handlers)
         permits = Permits(kernel)
-        self._asking = Asking(system, wires, self.bounds, self._guard, self.refusals)
+        self._asking = Asking(system, wires, permits, self.bounds, self._guard, self.refusals)
         self._closing = False
         self._server: Server | None = None
         self._router = Router(
@@ -156,10 +156,9 @@ class Gateway:
         """Each step only after the one before has let it pass."""
         guard = self._guard
         guard.check_place(visit.headers)
-        visit.caller = guard.caller(visit.headers)
+        visit.caller = guard.caller(visit.headers, visit.known)
         if self._closing:
             raise GatewayError("the gateway is closing", reason="closing", delivered=False)
-        guard.check_rate(visit.caller)
         raw = visit.scope.get("raw_path")
         if raw is not None and raw != visit.scope["path"].encode("utf-8"):
             raise HTTPException(404)  # no path of ours needs an escape, and what guards paths in front of us may not see through it

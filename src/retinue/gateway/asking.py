@@ -12,6 +12,7 @@ from retinue.gateway.bodies import body_of, call_of
 from retinue.gateway.events import Events
 from retinue.gateway.foreseeing import Foresight
 from retinue.gateway.guard import shown
+from retinue.gateway.permits import INSPECT, Inspect
 from retinue.gateway.visit import Gone, Visit, json_bytes
 from retinue.gateway.wires import Target, Wires
 from retinue.remote import error_to_data
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from retinue.gateway.bodies import Call
     from retinue.gateway.bounds import Bounds
     from retinue.gateway.guard import Guard
+    from retinue.gateway.permits import Permits
     from retinue.gateway.refusals import Refusals
 
 __all__ = ["Asking", "Failed"]
@@ -50,12 +52,14 @@ class Asking:
     Args:
         system: The system.
         wires: Finds actors and decodes messages.
+        permits: Asks the gate whether somebody may watch an actor that takes none of its messages.
         bounds: How long things may take, and how many streams there may be.
         guard: Looks at the token of an open stream again.
         refusals: Where it is noted that a stream was ended for its token.
     """
 
-    def __init__(self, system: ActorSystem, wires: Wires, bounds: Bounds, guard: Guard, refusals: Refusals) -> None:
+    def __init__(self, system: ActorSystem, wires: Wires, permits: Permits, bounds: Bounds, guard: Guard, refusals: Refusals) -> None:
+        self._permits = permits
         self._system = system
         self._guard = guard
         self._refusals = refusals
@@ -135,11 +139,16 @@ class Asking:
     async def watch(self, visit: Visit) -> None:
         """GET /v1/watch?path=…"""
         target = self._wires.target(one_of_query(visit, "path"), visit.caller)
+        if not self._wires.handlers(target.cell, visit.caller):
+            await self._permits.ask(visit.caller, INSPECT, Inspect(), risk="L0")
+        inspects = visit.caller.context.permissions.permits(INSPECT, {})
         watch = await self._system.watch(target.ref)
 
         async def end() -> AsyncIterator[tuple[str, bytes]]:
             terminated = await watch.wait()
             error = terminated.error
+            if error is not None and not inspects:  # what it failed with may be about others: its kind alone
+                error = RemoteError(f"it failed with {type(error).__name__}", type=type(error).__name__)
             told = error_to_data(error, asked=True)[1]["error"] if error is not None else None
             yield "terminated", json_bytes({"path": target.cell.path, "reason": str(terminated.reason), "error": told})
 

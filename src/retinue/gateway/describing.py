@@ -8,9 +8,9 @@ from retinue.actors.runtime.statistics import actor_statistics
 from retinue.errors import RetinueError, WireError
 from retinue.gateway.asking import one_of_query
 from retinue.gateway.guard import check_some
+from retinue.gateway.permits import INSPECT, Inspect
 from retinue.gateway.schemas import Schemas
 from retinue.gateway.visit import json_bytes
-from retinue.mailbox.messages import Message, message
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.handlers import HandlerInfo
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from retinue.gateway.wires import Wires
 
 __all__ = ["Describing"]
-
-
-@message(name="retinue-gateway/Inspect@1")
-class Inspect(Message):
-    """What the gate sees where somebody wants the list of actors: the operation `system.inspect`."""
 
 
 _ENDPOINTS: Final[dict[str, tuple[str, str]]] = {
@@ -60,7 +55,7 @@ class Describing:
 
     async def actors(self, visit: Visit) -> None:
         """GET /v1/actors: the first 1,000."""
-        await self._permits.ask(visit.caller, "system.inspect", Inspect(), risk="L0")
+        await self._permits.ask(visit.caller, INSPECT, Inspect(), risk="L0")
         listed = []
         for cell, _ in self._wires.reachable(visit.caller):
             counts = actor_statistics(cell)

@@ -1,14 +1,14 @@
 """The guard: what a request has to be before anybody looks at what it asks for.
 
 In this order: for a host that is ours (a web page that was lured here by DNS names another), from no foreign web page, with exactly one token that is genuine,
-within the rate of that token. Nothing that is refused here learns which paths, methods or actors there are.
+within the rate of that token's root, and only then is the token read: one that was attenuated many times takes long, and whoever holds a token can make many of
+it. Nothing that is refused here learns which paths, methods or actors there are.
 """
 
 from __future__ import annotations
 
 import re
-import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -16,7 +16,6 @@ import trio
 
 from retinue.errors import DefinitionError, Denied, GatewayError, KeyFileError, StoreUnavailable, TokenError
 from retinue.gateway.rates import Rates
-from retinue.security.seal import inspect
 
 if TYPE_CHECKING:
     from retinue.gateway.bounds import Bounds
@@ -41,6 +40,18 @@ _TOLD: Final = {
 }
 """What the holder of a genuine token is told; everybody else is told one and the same thing."""
 
+CHARACTERS: Final = 1024
+"""A token that is read for the first time counts as one request more for each so many characters."""
+
+_CROWDED: Final = {
+    "too_many": (
+        429,
+        "too many tokens with limits of their own were attenuated from this one's root, and have not expired; ask for a token that was not",
+    ),
+    "full": (503, "the system has as many tokens with limits as it can count for; come back when some of them have expired"),
+}
+"""What the holder of a genuine token is told whose limits there is no room for, with the status."""
+
 _NOBODY: Final = "no valid token came with the request: send one header `Authorization: Bearer TOKEN` (`retinue token mint` makes one)"
 
 
@@ -50,7 +61,7 @@ class Caller:
 
     Attributes:
         context: What the token stands for, within the root's permissions.
-        token_id: The id of the token's root block, which it shares with all that were attenuated from the same token.
+        token_id: A name of the token's root block, which it shares with all that were attenuated from the same token.
     """
 
     context: SecurityContext
@@ -70,14 +81,13 @@ class Guard:
         DefinitionError: A host or an origin is none.
     """
 
-    __slots__ = ("_hosts", "_ids", "_origins", "_rates", "_sealer")
+    __slots__ = ("_hosts", "_origins", "_rates", "_sealer")
 
     def __init__(self, sealer: Sealer, hosts: Iterable[str], origins: Iterable[str], bounds: Bounds) -> None:
         self._sealer = sealer
         self._hosts = frozenset(map(_host, _texts("hosts", hosts)))
         self._origins = frozenset(map(_origin, _texts("origins", origins)))
         self._rates = Rates(bounds.rate, bounds.burst)
-        self._ids: weakref.WeakKeyDictionary[SecurityContext, str] = weakref.WeakKeyDictionary()
 
     def check_place(self, headers: Headers) -> None:
         """Raises GatewayError ("refused_host") for a request to another host, or from a web page that is not among the origins."""
@@ -97,11 +107,16 @@ class Guard:
         if not _OWN_SITES.issuperset(headers.all(b"sec-fetch-site")):
             raise GatewayError("web pages of other sites may not talk to the gateway (origins=)", reason="refused_host", delivered=False)
 
-    def caller(self, headers: Headers) -> Caller:
-        """Opens the token.
+    def caller(self, headers: Headers, known: Callable[[Caller], None] | None = None) -> Caller:
+        """Opens the token, and counts the request.
+
+        Args:
+            headers: The request's headers.
+            known: Told who asks where the token is genuine and was opened before, also if it is refused then. None: the request is not counted.
 
         Raises:
             TokenError: There is none, there are several, or it is refused.
+            GatewayError: There were too many requests with it, or with others of its root; or too many tokens with limits are in use ("rate").
             StoreUnavailable: The keys cannot be read, so no token can be told from another.
             AuditUnavailable: That it was opened could not be recorded.
         """
@@ -109,21 +124,29 @@ class Guard:
         scheme, _, token = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
         if scheme.lower() != b"bearer" or not token or not token.isascii():
             raise TokenError(_NOBODY, reason="malformed")
-        text = token.decode("ascii")
+        root = ""
+
+        def admit(name: str, context: SecurityContext | None) -> None:
+            nonlocal root
+            root = name
+            if known is not None:
+                if context is not None:
+                    known(Caller(context, name))
+                self._count(name, 1.0 if context is not None else 1.0 + len(token) // CHARACTERS)
+
         try:
-            context = self._sealer.unseal(text, record=False)
+            context = self._sealer.unseal(token.decode("ascii"), record=False, admit=admit)
         except TokenError as error:
+            if error.reason in _CROWDED:
+                status, text = _CROWDED[error.reason]
+                raise GatewayError(text, status=status, reason="rate", delivered=False) from None
             raise TokenError(_TOLD.get(error.reason, _NOBODY), reason=error.reason) from None
         except KeyFileError as error:
             raise StoreUnavailable("the gateway cannot read its keys now, so no token can be checked", reason="failed") from error
-        token_id = self._ids.get(context)
-        if token_id is None:
-            token_id = self._ids[context] = inspect(text).ids[0]
-        return Caller(context, token_id)
+        return Caller(context, root)
 
-    def check_rate(self, caller: Caller) -> None:
-        """Counts the request. Raises GatewayError ("rate")."""
-        seconds = self._rates.take(caller.token_id, trio.current_time())
+    def _count(self, root: str, cost: float) -> None:
+        seconds = self._rates.take(root, trio.current_time(), cost)
         if seconds:
             raise GatewayError(
                 f"too many requests with this token, or with others of the same origin; the next one fits in {seconds:.3f} s",
@@ -138,8 +161,8 @@ def shown(error: TokenError) -> TokenError:
 
 
 def reaches_nothing(context: SecurityContext) -> bool:
-    """Whether the context is narrowed to nothing at all: one of its layers permits no operation."""
-    return any(layer.kind == "allow" and not layer.rules for layer in context.permissions.layers)
+    """Whether the context is narrowed to nothing at all: its layers together permit no operation."""
+    return not context.permissions.permits_something
 
 
 def check_some(context: SecurityContext, path: str) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from retinue.mailbox.messages import Message, message
 from retinue.security.decisions import DENY
 
 if TYPE_CHECKING:
@@ -13,13 +14,20 @@ if TYPE_CHECKING:
 
     from retinue.actors.runtime.kernel import Kernel
     from retinue.gateway.guard import Caller
-    from retinue.mailbox.messages import Message
     from retinue.security.limits import Risk
 
-__all__ = ["PATH", "Permits"]
+__all__ = ["INSPECT", "PATH", "Inspect", "Permits"]
 
 PATH = "/system/gateway"
 """What policies and records call the gateway."""
+
+INSPECT = "system.inspect"
+"""The operation of looking into the system."""
+
+
+@message(name="retinue-gateway/Inspect@1")
+class Inspect(Message):
+    """What the gate sees where somebody wants to look into the system: the operation `system.inspect`."""
 
 
 class Permits:

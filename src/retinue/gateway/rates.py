@@ -27,20 +27,22 @@ class Rates:
         self._burst = float(burst)
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, name: str, now: float) -> float:
-        """Takes one request out of a bucket: 0.0, or the seconds after which there is one again.
+    def take(self, name: str, now: float, cost: float = 1.0) -> float:
+        """Takes requests out of a bucket: 0.0, or the seconds after which there are so many again.
 
         Args:
             name: Whose bucket.
             now: The time in seconds, by a clock that does not go back.
+            cost: How many requests it counts as; never more than a full bucket has. Default: 1.
         """
         if self._rate == math.inf:
             return 0.0
         left, at = self._buckets.get(name, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._rate)
-        if left < 1.0:
-            return (1.0 - left) / self._rate
-        self._buckets[name] = left - 1.0, now
+        cost = min(cost, self._burst)
+        if left < cost:
+            return (cost - left) / self._rate
+        self._buckets[name] = left - cost, now
         self._buckets.move_to_end(name)
         if len(self._buckets) > MOST_BUCKETS:
             self._buckets.popitem(last=False)

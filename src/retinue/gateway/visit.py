@@ -56,7 +56,7 @@ class Visit:
     Attributes:
         scope: ASGI's description of it.
         headers: Its headers.
-        caller: Who asks; set once the guard has let it in.
+        caller: Who asks; set once the guard knows it.
         started: Whether an answer has begun, so that no other one can.
         over: Whether its body has come to the end (or there is none).
     """
@@ -72,6 +72,10 @@ class Visit:
         self.headers = Headers(scope["headers"])
         self.started = False
         self.over = self.headers.all(b"content-length") in ([], [b"0"]) and not self.headers.all(b"transfer-encoding")
+
+    def known(self, caller: Caller) -> None:
+        """Says who asks, before it is sure that the guard lets it in: for the record of what is refused."""
+        self.caller = caller
 
     async def receive(self) -> bytes:
         """The next part of the body; sets `over` with the last one. Raises Gone."""

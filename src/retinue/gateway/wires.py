@@ -170,18 +170,33 @@ class Wires:
 
     def reachable(self, caller: Caller, path: str | None = None) -> list[tuple[Cell, dict[str, HandlerInfo]]]:
         """Living actors (that of the path, or the first 1,000), each with those of its messages that the caller's context may be permitted."""
-        permissions = caller.context.permissions
         if path is None:
-            cells = [cell for cell in self._kernel.cells()[1:] if cell.state != DEAD][:MOST_LISTED]
+            cells = self._first(MOST_LISTED)
         else:
             ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
             cells = [ref._cell] if ref is not None else []
-        found = []
-        for cell in cells:
-            handlers = {
-                name: handler
-                for name, handler in self.of(cell).handlers.items()
-                if (self._open if handler.requires is None else permissions.may_permit(handler.requires))
-            }
-            found.append((cell, handlers))
+        return [(cell, self.handlers(cell, caller)) for cell in cells]
+
+    def handlers(self, cell: Cell, caller: Caller) -> dict[str, HandlerInfo]:
+        """Those of an actor's messages that the caller's context may be permitted, by their wire names."""
+        permissions = caller.context.permissions
+        return {
+            name: handler
+            for name, handler in self.of(cell).handlers.items()
+            if (self._open if handler.requires is None else permissions.may_permit(handler.requires))
+        }
+
+    def _first(self, most: int) -> list[Cell]:
+        """So many living actors, parents before children; no more are looked at than that and their parents' other children."""
+        found: list[Cell] = []
+        waiting = [iter((self._kernel.user.children or {}).values())]
+        while waiting and len(found) < most:
+            cell = next(waiting[-1], None)
+            if cell is None:
+                waiting.pop()
+                continue
+            if cell.state != DEAD:
+                found.append(cell)
+            if cell.children:
+                waiting.append(iter(cell.children.values()))
         return found
