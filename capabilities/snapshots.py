@@ -1,7 +1,9 @@
 """The gate's own copy of a message: what is checked is what is handled, whatever the sender does to its lists meanwhile.
 
-A message is frozen, but a list in it is not, and an annotation does not hold anybody to anything. So what decides here are the values themselves: what is
-immutable through and through is taken as it is, plain containers are rebuilt, and what can be neither is refused.
+A message is frozen, but a list in it is not, and an annotation does not hold anybody to anything. So what decides here are the values themselves: what nobody can
+change in Python is taken as it is; containers, records and everything else that is an object with parts are rebuilt from their parts; what can be neither is refused.
+The message itself is one of those records: what is only called frozen can be written to by `object.__setattr__`, and a path or a UUID is such an object too. Of a
+record its fields are copied and nothing else: what lies beside them is neither looked at nor approved, so it is left behind where it is a cache, and else refused.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ import fractions
 import pathlib
 import types
 import uuid
-from functools import lru_cache
+import zoneinfo
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -28,14 +33,12 @@ MAX_DEPTH: Final = 64
 """Containers within containers; a message that nests deeper is refused where anything looks at its arguments."""
 
 # By identity: a class whose metaclass claims that it equals `str` is none. (These classes live as long as the process, so no other has their ids.)
+# Nothing that is made of Python objects is among them: whoever holds a path, a fraction or a UUID can write to its parts.
 _ATOMS: Final = frozenset(
     id(kind)
     for kind in (
         str, int, float, bool, complex, bytes, type(None), range, type(Ellipsis), type(NotImplemented), type,
-        decimal.Decimal, fractions.Fraction, uuid.UUID,
-        dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone,
-        pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath,
-        types.FunctionType, types.BuiltinFunctionType,
+        decimal.Decimal, dt.date, dt.timedelta, dt.timezone, types.FunctionType, types.BuiltinFunctionType,
     )
 )  # fmt: skip
 
@@ -59,10 +62,11 @@ def arguments_of(message: object) -> dict[str, Any]:
 
 
 def own_copy(message: Any) -> Any:
-    """The message itself where all its values are immutable, else one of the same class with copies of those that are not.
+    """A message of the same class that nobody else holds, with the same values where they are immutable, and copies of those that are not.
 
     Raises:
-        CannotCopy: A value can be changed by whoever holds it and cannot be copied (a lock, an open file, a cycle of lists).
+        CannotCopy: A value can be changed by whoever holds it and cannot be copied (a lock, an open file, a cycle of lists), or there is something beside the
+            fields.
         DefinitionError: It is no message.
     """
     if getattr(type(message), "__attrs_attrs__", None) is None:
@@ -71,16 +75,36 @@ def own_copy(message: Any) -> Any:
 
 
 def own_copy_and_arguments(message: Any) -> tuple[Any, dict[str, Any]]:
-    """Both of the above, the arguments those of the copy; raises as they do. The usual message, frozen and of plain values, is read once."""
+    """Both of the above, the arguments those of the copy; raises as they do. The usual message, of plain values and with nothing beside them, is read once."""
     kind: Any = type(message)
     if getattr(kind, "__attrs_attrs__", None) is not None:
-        known, names, frozen, odd = _plan_of(kind)
-        if known is kind and frozen and not odd:
-            arguments = {name: getattr(message, name) for name in names}
-            if all(id(type(value)) in _ATOMS for value in arguments.values()):
-                return message, arguments
+        plan = _plan_of(kind)
+        if plan.kind is kind and plan.plain:
+            values = plan.read(message)
+            for value in values:
+                if id(type(value)) not in _ATOMS:
+                    values = _objects_rebuilt(values)
+                    break
+            if values is not None:
+                fresh = _new(kind)
+                for write, value in zip(plan.writers, values):  # noqa: B905 - as many, and strict= takes its time
+                    write(fresh, value)
+                return fresh, dict(zip(plan.names, values))  # noqa: B905
     own = own_copy(message)
     return own, arguments_of(own)
+
+
+def _objects_rebuilt(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The values, with new ones for paths and the like; None where there are others that are no atoms."""
+    rebuilt = list(values)
+    for at, value in enumerate(values):
+        kind = id(type(value))
+        if kind not in _ATOMS:
+            rebuild = _REBUILDERS.get(kind)
+            if rebuild is None:
+                return None
+            rebuilt[at] = rebuild(value, {}, 0)
+    return tuple(rebuilt)
 
 
 _Made: TypeAlias = dict[int, tuple[Any, Any]]
@@ -116,36 +140,94 @@ def _rebuilt(value: Any, kind: type, made: _Made, depth: int) -> Any:
         return {_copied(item, made, depth) for item in value.copy()}
     if kind is bytearray:
         return bytearray(value)
-    if issubclass(kind, enum.Enum | type) or getattr(kind, "__immutable__", False):
+    rebuild = _REBUILDERS.get(id(kind))
+    if rebuild is not None:
+        return rebuild(value, made, depth)
+    if issubclass(kind, enum.Enum):
+        return _member(value, kind)
+    if issubclass(kind, type) or getattr(kind, "__immutable__", False):
         return value
     if attrs.has(kind) or dataclasses.is_dataclass(kind):
         return _record(value, made, depth)
+    if issubclass(kind, tuple) and kind.__new__ is not tuple.__new__ and not getattr(value, "__dict__", None) and hasattr(kind, "_fields"):
+        return tuple.__new__(kind, [_copied(item, made, depth) for item in tuple.__iter__(value)])  # a named tuple
     return _foreign(value, kind)
 
 
-def _record(value: Any, made: _Made, depth: int) -> Any:
-    """An attrs or dataclass instance, rebuilt if anything in it was, or if its fields can be written to."""
-    kind: Any = type(value)
-    known, names, frozen, odd = _plan_of(kind)
-    if known is not kind:  # a class that claims to equal another
-        _, names, frozen, odd = _plan_of.__wrapped__(kind)
-    if odd:
-        raise CannotCopy(f"a {kind.__qualname__} {odd}, so it could show the check one value and the handler another")
-    changed = not frozen
-    fields: list[tuple[str, Any]] = []
-    for name in names:
-        old = getattr(value, name)
-        new = _copied(old, made, depth)
-        changed = changed or new is not old
-        fields.append((name, new))
-    if not changed:
+def _path(value: pathlib.PurePath, made: _Made, depth: int) -> pathlib.PurePath:  # noqa: ARG001 - as the others
+    """A path from its text, which is what is shown and hashed; whatever else the given one has in store is left behind."""
+    text = str(value)
+    if type(text) is not str:
+        raise CannotCopy(f"a {type(value).__name__} whose text is none")
+    return type(value)(text)
+
+
+def _uuid(value: uuid.UUID, made: _Made, depth: int) -> uuid.UUID:
+    number = value.int
+    if type(number) is not int:
+        raise CannotCopy("a UUID whose number is none")
+    return uuid.UUID(int=number, is_safe=_copied(value.is_safe, made, depth))
+
+
+def _fraction(value: fractions.Fraction, made: _Made, depth: int) -> fractions.Fraction:  # noqa: ARG001
+    above, below = value.numerator, value.denominator
+    if type(above) is not int or type(below) is not int or not below:
+        raise CannotCopy("a Fraction of something else than two ints")
+    return fractions.Fraction(above, below)
+
+
+def _moment(value: Any, made: _Made, depth: int) -> Any:
+    """A datetime or a time of day: its zone is an object of anybody's making, and decides what it means."""
+    zone = value.tzinfo
+    if zone is None or type(zone) is dt.timezone:
         return value
-    if hasattr(value, "__dict__") and not vars(value).keys() <= set(names):
-        raise CannotCopy(f"a {kind.__qualname__} has attributes beside its fields")
+    if type(zone) is zoneinfo.ZoneInfo:
+        known = zoneinfo.ZoneInfo(zone.key) if type(zone.key) is str else None
+    else:
+        known = _copied(zone, made, depth)
+    if known is zone:
+        return value
+    fresh = value if known is None else value.replace(tzinfo=known)
+    if known is None or fresh.utcoffset() != value.utcoffset():
+        raise CannotCopy("a time whose zone is not the one of its name")
+    return fresh
+
+
+_REBUILDERS: Final[dict[int, Callable[[Any, Any, int], Any]]] = {
+    **dict.fromkeys((id(kind) for kind in (pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath)), _path),
+    id(uuid.UUID): _uuid,
+    id(fractions.Fraction): _fraction,
+    id(dt.datetime): _moment,
+    id(dt.time): _moment,
+}
+
+
+def _member(value: Any, kind: Any) -> Any:
+    """The member of an enum that there is one of; an object that only looks like one is refused. (The members themselves are as much the program as its classes.)"""
+    name, content = value._name_, value._value_
+    if issubclass(kind, enum.Flag):
+        found = kind(content) if type(content) is int else None
+        if type(found) is kind and found._value_ == content:
+            return found
+    elif type(name) is str and kind._member_map_.get(name) is value:
+        return value
+    raise CannotCopy(f"a {kind.__qualname__} that is no member of it")
+
+
+def _record(value: Any, made: _Made, depth: int) -> Any:
+    """An attrs or dataclass instance, rebuilt from its fields."""
+    kind: Any = type(value)
+    plan = _plan_of(kind)
+    if plan.kind is not kind:  # a class that claims to equal another
+        plan = _plan_of.__wrapped__(kind)
+    if plan.odd:
+        raise CannotCopy(f"a {kind.__qualname__} {plan.odd}, so it could show the check one value and the handler another")
+    _check_beside(value, kind, plan)
+    values = [_copied(old, made, depth) for old in plan.read(value)]
     try:
-        fresh = object.__new__(kind)
-        for name, new in fields:
-            object.__setattr__(fresh, name, new)
+        fresh = _new(kind)
+        for write, new in zip(plan.writers, values, strict=True):
+            write(fresh, new)
         if hasattr(kind, _CACHED_HASH):
             object.__setattr__(fresh, _CACHED_HASH, None)  # as attrs' own __init__ does
     except Exception as error:
@@ -153,32 +235,88 @@ def _record(value: Any, made: _Made, depth: int) -> Any:
     return fresh
 
 
+_new: Final = object.__new__
 _CACHED_HASH: Final = "_attrs_cached_hash"
-_FROZEN_SETATTR: Final[Any] = attrs.make_class("Frozen", [], frozen=True).__setattr__
 
 
-def _is_frozen(kind: Any) -> bool:
-    if attrs.has(kind):
-        return kind.__setattr__ is _FROZEN_SETATTR
-    return bool(kind.__dataclass_params__.frozen)
+class _Plan:
+    """How instances of an attrs class or a dataclass are read and rebuilt.
+
+    Attributes:
+        kind: The class.
+        names: Its fields.
+        read: Gives their values, in this order.
+        writers: What writes each of them into a new instance.
+        slots: Slots beside the fields, with what reads them.
+        caches: Names of what may lie beside the fields and is left behind: it is made of the fields again when it is asked for.
+        plain: Whether there can be nothing beside the fields.
+        odd: Why reading cannot be relied on; "": it can.
+    """
+
+    __slots__ = ("caches", "kind", "names", "odd", "plain", "read", "slots", "writers")
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self.names = tuple(field.name for field in (attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind)))
+        self.read = _reader(self.names)
+        self.odd = "" if kind.__getattribute__ is object.__getattribute__ else "has a __getattribute__ of its own"
+        writers: list[Callable[[Any, Any], None]] = []
+        for name in self.names:
+            found = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+            if type(found) is types.MemberDescriptorType:
+                writers.append(found.__set__)
+            else:
+                if hasattr(type(found), "__set__"):
+                    self.odd = f"computes its field {name!r} when it is read"
+                writers.append(_setting(name))
+        self.writers = tuple(writers)
+        members = {name: one for base in kind.__mro__ for name, one in vars(base).items() if type(one) is types.MemberDescriptorType}
+        self.slots = tuple((name, one.__get__) for name, one in members.items() if name not in self.names and name != _CACHED_HASH)
+        self.caches = _caches_of(kind)
+        self.plain = not (self.odd or self.slots or kind.__dictoffset__ or hasattr(kind, _CACHED_HASH))
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    if not names:
+        return lambda _: ()
+    getter = attrgetter(*names)
+    return getter if len(names) > 1 else lambda value: (getter(value),)
+
+
+def _setting(name: str) -> Callable[[Any, Any], None]:
+    return lambda fresh, new: object.__setattr__(fresh, name, new)
+
+
+def _caches_of(kind: Any) -> frozenset[str]:
+    """What functools keeps in the instance's dict, attrs in a slot, and typing in either, is made of the class and the fields alone."""
+    found = {"__orig_class__"}
+    for base in kind.__mro__:
+        found.update(name for name, one in vars(base).items() if type(one) is cached_property)
+        of_attrs = getattr(vars(base).get("__getattr__"), "__defaults__", None)
+        if of_attrs and type(of_attrs[0]) is dict and attrs.has(base):
+            found.update(of_attrs[0])
+    return frozenset(found)
+
+
+def _check_beside(value: Any, kind: Any, plan: _Plan) -> None:
+    """Refuses a record that has more to it than its fields: a handler could read there what nobody was shown."""
+    beside = getattr(value, "__dict__", None)
+    odd = beside is not None and not beside.keys() <= plan.caches.union(plan.names)
+    for name, read in plan.slots:
+        if name not in plan.caches:
+            try:
+                read(value)
+            except AttributeError:
+                continue
+            odd = True
+    if odd:
+        raise CannotCopy(f"a {kind.__qualname__} has attributes beside its fields")
 
 
 @lru_cache(maxsize=1024)
-def _plan_of(kind: Any) -> tuple[Any, tuple[str, ...], bool, str]:
-    """How instances of an attrs class or a dataclass are read: the class, its fields, whether they are fixed, and why reading cannot be relied on ("": it can).
-
-    A memo of a pure function: it saves time and nothing else.
-    """
-    fields = attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind)
-    names = tuple(field.name for field in fields)
-    odd = ""
-    if kind.__getattribute__ is not object.__getattribute__:
-        odd = "has a __getattribute__ of its own"
-    for name in names:
-        found = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
-        if type(found) is not types.MemberDescriptorType and hasattr(type(found), "__set__"):
-            odd = f"computes its field {name!r} when it is read"
-    return kind, names, _is_frozen(kind), odd
+def _plan_of(kind: Any) -> _Plan:
+    """The plan of a class. A memo of a pure function: it saves time and nothing else."""
+    return _Plan(kind)
 
 
 def _foreign(value: Any, kind: type) -> Any:

@@ -161,6 +161,20 @@ GATE = (
         ("tests/capabilities/test_snapshots.py",),
     ),
     Mutant(
+        "what lies beside a record's fields goes along unseen",
+        "capabilities/snapshots.py",
+        "    _check_beside(value, kind, plan)\n",
+        "",
+        ("tests/capabilities/test_snapshots.py",),
+    ),
+    Mutant(
+        "a path is taken as it is",
+        "capabilities/snapshots.py",
+        "    return type(value)(text)\n",
+        "    return value\n",
+        ("tests/capabilities/test_snapshots.py",),
+    ),
+    Mutant(
         "what policies took their time for is not looked at again",
         "capabilities/gate.py",
         "        if policies:\n            self._check(case)\n            self._begin(case)\n",

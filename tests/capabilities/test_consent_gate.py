@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import attrs
@@ -265,7 +266,9 @@ async def test_what_ends_in_the_moment_of_spending_is_not_run_and_that_is_its_ou
             case "not wanted":
                 wanted[0] = False
             case "arguments":
-                object.__setattr__(message, "amount", 4_000_000)
+                for one in gc.get_objects():  # the gate's own copy, which nobody else has
+                    if type(one) is Pay and one is not message:
+                        object.__setattr__(one, "amount", 4_000_000)
 
     world.desk.hooks["spent"] = change
     with pytest.raises(rt.Denied) as caught:
@@ -279,6 +282,16 @@ async def test_what_ends_in_the_moment_of_spending_is_not_run_and_that_is_its_ou
     with pytest.raises(rt.Denied):
         await world.ask(approvals=[token], context=context)
     assert world.gate.allowed == 0
+
+
+async def test_what_the_sender_changes_in_the_moment_of_spending_changes_nothing():
+    world = World()
+    token = await world.token()
+    message = Pay()
+    world.desk.hooks["spent"] = lambda: object.__setattr__(message, "amount", 4_000_000)
+    admission = await world.ask(message, approvals=[token])
+    assert admission.message == Pay()
+    assert admission.message is not message
 
 
 @pytest.mark.parametrize(
