@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
-from retinue.security.approvals import BINDING_FIELDS, Binding, is_id, is_name, is_time, new_id, same_person
+from retinue.security.approvals import BINDING_FIELDS, Binding, is_id, is_name, is_time, new_id
 from retinue.security.errors import ApprovalError, DefinitionError
+from retinue.security.people import same_person
 from retinue.security.signed_frame import open_frame, sign_frame
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import base64
 import hashlib
 import re
 import secrets
-import unicodedata
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, final, get_args
@@ -83,15 +82,6 @@ def is_id(value: object, prefix: str) -> bool:
 def is_name(value: object, most: int = _MAX_NAME) -> bool:
     """Whether it is a `str` of 1 to `most` characters that can be written down."""
     return type(value) is str and 1 <= len(value) <= most and _is_text(value)
-
-
-def same_person(one: str, other: str) -> bool:
-    """Whether two names could be one person's: equal but for case, blanks around them, and second spellings of letters. For `four_eyes`, where it is safer to ask one too many."""
-    return _folded(one) == _folded(other)
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
 
 
 def _is_text(value: object, most: int = MAX_TEXT) -> bool:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
-from retinue.security.approvals import Binding, arguments_digest, is_digest, is_id, is_name, is_time, new_id, same_person
+from retinue.security.approvals import Binding, arguments_digest, is_digest, is_id, is_name, is_time, new_id
 from retinue.security.constraints import NO_SOURCES, Constraint, Source, constraint_from_data
 from retinue.security.errors import ApprovalError, ConstraintError, DefinitionError, PatternError
 from retinue.security.operations import Pattern
+from retinue.security.people import same_person
 from retinue.security.rules import MAX_ARGUMENT_LENGTH, Rule, argument_text, checked_constraints
 from retinue.security.signed_frame import open_frame, sign_frame
 

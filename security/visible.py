@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["columns", "escaped", "oddities", "quoted", "quoted_parts", "visible"]
+__all__ = ["columns", "escaped", "is_seen", "oddities", "quoted", "quoted_parts", "visible"]
 
 # What Unicode calls ignorable by default and Python nevertheless printable, and one blank that is a symbol.
 _UNSEEN: Final = frozenset(
@@ -79,6 +79,11 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text.replace("\\", "\\\\")
     return "".join(_units(text))
+
+
+def is_seen(character: str) -> bool:
+    """Whether a character is one that a reader sees, or the plain blank: no control character, no mark of direction, nothing without width."""
+    return character.isprintable() and character not in _UNSEEN
 
 
 def escaped(text: str) -> str:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from retinue.actors.approvals.works_asking import Decide
 from retinue.security.approval_tokens import sign_token
-from retinue.security.approvals import new_id, same_person
+from retinue.security.approvals import new_id
 from retinue.security.errors import ApprovalError, DefinitionError
+from retinue.security.people import same_person
+from retinue.security.visible import is_seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +54,10 @@ def check_reviewer(reviewer: object) -> str:
     """A reviewer's name, as it will be signed. Raises DefinitionError."""
     if not isinstance(reviewer, str) or not 1 <= len(reviewer) <= MAX_REVIEWER or not reviewer.strip() or _has_surrogates(reviewer):
         raise DefinitionError(f"reviewer= says who decides: a str of 1 to {MAX_REVIEWER} characters")
+    if not all(map(is_seen, reviewer)):
+        raise DefinitionError(
+            "reviewer= says who decides, to people who read it: it has a control character, or another one that is not seen"
+        )
     return str.__str__(reviewer)
 
 

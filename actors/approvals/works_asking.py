@@ -12,6 +12,7 @@ from retinue.mailbox.messages import message
 from retinue.security.approvals import MAX_REASONS
 from retinue.security.errors import ApprovalError
 from retinue.security.limits import moment as shown_moment
+from retinue.security.visible import quoted
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -101,11 +102,13 @@ def _with_history(database: Database, row: Row) -> str:
         )
     before = first(
         database,
-        "SELECT id, reviewer, decided_ms FROM requests WHERE question = ? AND status = 'rejected' ORDER BY decided_ms DESC",
+        "SELECT id, reviewer, decided_ms FROM requests WHERE question = ? AND status = 'rejected' ORDER BY decided_ms DESC LIMIT 1",
         row["question"],
     )
     if before is not None:
-        reasons.append(f"the same was rejected by {before['reviewer']} on {shown_moment(before['decided_ms'])} ({before['id']})")
+        reasons.append(
+            f"the same was rejected by {quoted(before['reviewer'] or '?')} on {shown_moment(before['decided_ms'])} ({before['id']})"
+        )
     return json.dumps(reasons, ensure_ascii=False)
 
 
@@ -195,7 +198,7 @@ def _check_open(row: Row, now: int) -> None:
             f"the request {row['id']} has expired, on {shown_moment(row['expires_ms'])}. Whoever needs it asks again.", reason="expired"
         )
     if status != "pending":
-        by = f" by {row['reviewer']}" if row["reviewer"] else ""
+        by = f" by {quoted(row['reviewer'])}" if row["reviewer"] else ""
         raise ApprovalError(f"the request {row['id']} was {status} before{by}, and a decision is not taken back.", reason="decided")
 
 

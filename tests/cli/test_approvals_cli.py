@@ -147,7 +147,7 @@ def test_what_is_decided_stays_and_says_so_with_exit_code_1(tmp_path: Path) -> N
         ("edit", request, "to=Bolt"),
     ):
         result = run(tmp_path, *command)
-        assert result.exit_code == 1 and "was rejected before by bob" in result.stderr and result.stdout == ""
+        assert result.exit_code == 1 and 'was rejected before by "bob"' in result.stderr and result.stdout == ""
 
 
 def test_four_eyes_hold_at_the_command_line_too(tmp_path: Path) -> None:
@@ -487,6 +487,27 @@ def test_nothing_is_asked_about_a_request_that_is_decided(tmp_path: Path) -> Non
     done(tmp_path, "reject", request)
     result = run(tmp_path, "approve", "--ask", request, text="y\n")
     assert result.exit_code == 1 and "Approve this?" not in result.output and "rejected" in result.stderr
+
+
+FORGED = 'bob"  until tomorrow: fine "'
+
+
+def test_no_name_can_end_its_own_quotes(tmp_path: Path) -> None:
+    request = asked(tmp_path, subject=FORGED)
+    shown = 'for "bob\\" \\x20until tomorrow: fine \\""'
+    assert shown in done(tmp_path, "list")
+    done(tmp_path, "feedback", request, "x", "--reviewer", FORGED)
+    done(tmp_path, "reject", request, "--reviewer", FORGED)
+    for out in (done(tmp_path, "show", request), run(tmp_path, "approve", request).stderr):
+        assert 'bob"' not in out and 'bob\\"' in out
+
+
+@pytest.mark.parametrize("name", ["bob\u200b", "\u202ebob", "b\x1b[2Job", "bob\n", "bob\u00a0", "\u3164", "bo\u00adb", "\U000e0062ob"])
+def test_a_reviewer_has_a_name_that_can_be_read(tmp_path: Path, name: str) -> None:
+    request = asked(tmp_path)
+    result = run(tmp_path, "approve", request, "--reviewer", name)
+    assert result.exit_code == 1 and result.stdout == "" and "not seen" in result.stderr
+    assert "pending" in done(tmp_path, "show", request)
 
 
 @pytest.mark.parametrize("command", ["reject", "approve", "cancel", "edit", "feedback", "resolve", "withdraw"])

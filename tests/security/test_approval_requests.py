@@ -19,11 +19,11 @@ from retinue.security.approvals import (
     binding_from_data,
     is_id,
     new_id,
-    same_person,
 )
 from retinue.security.canonical import digest
 from retinue.security.errors import ApprovalError, CanonicalError, DefinitionError
 from retinue.security.limits import UNLIMITED
+from retinue.security.people import same_person
 from retinue.security.records import Record
 
 
@@ -244,10 +244,22 @@ def test_what_a_person_reads_tells_everything_and_hides_nothing() -> None:
     assert "operation: (none)" in request(binding=binding(operation=None)).shown()
 
 
-@pytest.mark.parametrize("other", ["alice", "Alice", " alice ", "ALICE", "ａlice"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "alice", "Alice", " alice ", "ALICE", "ａlice", "al\u200bice", "\u202ealice", "alice\u00ad", "ali\x00ce", "al\U000e0061ice", "a\ufe0flice", "al\u034fice",
+        "аlice", "alіce", "ALIСЕ", "ΑLICE", "αlice", "a1ice", "aIice", "al\u0131ce", "\u3164alice", "alice\n",
+    ],
+)  # fmt: skip
 def test_four_eyes_take_names_that_could_be_one_persons_for_one(other: str) -> None:
     assert same_person("alice", other) and same_person(other, "alice")
     assert not same_person("alice", "alicia")
+
+
+def test_names_that_look_different_are_two_persons() -> None:
+    names = ["alice", "bob", "ali ce", "alicia", "élice", "андрей", "игорь", "γιώργος", "νίκη", "bób", "b0bby"]
+    assert not any(same_person(one, other) for one in names for other in names if one is not other)
+    assert same_person("ali  ce", " ali\u00a0ce") and same_person("νίκη", "ΝΊΚΗ") and same_person("", "\u200b")
 
 
 def test_a_binding_is_a_value() -> None:

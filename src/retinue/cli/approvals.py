@@ -112,14 +112,14 @@ def show(data_dir: Path, request_id: str, token_alone: bool, as_json: bool) -> N
         )
         return
     from retinue.security.limits import moment
-    from retinue.security.showing import visible
+    from retinue.security.visible import quoted, visible
 
     for line in request.shown(width()):
         say(line)
     if request.status == "approved":
         say(f"approval: {state_of(request, row)}")
     for one in feedback:
-        say(visible(f'feedback: {moment(one["at_ms"])} "{one["reviewer"]}": {one["text"]}'))
+        say(f"feedback: {moment(one['at_ms'])} {quoted(one['reviewer'])}: {visible(one['text'])}")
 
 
 @approvals.command()
@@ -298,7 +298,7 @@ def always(
 def standing(data_dir: Path, as_json: bool) -> None:
     """Print the standing consents in force: those of `retinue approvals always`, and of `system.approvals.always_allow`."""
     from retinue.security.limits import moment
-    from retinue.security.showing import visible
+    from retinue.security.visible import quoted, visible
 
     with _opened(data_dir, looks=True) as file:
         found = file.standing()
@@ -306,7 +306,7 @@ def standing(data_dir: Path, as_json: bool) -> None:
         say(json.dumps([consent.to_data() for consent in found], indent=1))
         return
     for consent in found:
-        say(visible(f"{consent.id}  until {moment(consent.expires_ms)}  by {consent.approver!r}: {consent.text}"))
+        say(f"{consent.id}  until {moment(consent.expires_ms)}  by {quoted(consent.approver)}: {visible(consent.text)}")
 
 
 @approvals.command()
@@ -329,7 +329,7 @@ def indeterminate(data_dir: Path, as_json: bool) -> None:
     It is never done again by itself. Look, and note what you found: `retinue approvals resolve`.
     """
     from retinue.security.limits import moment
-    from retinue.security.showing import visible
+    from retinue.security.visible import quoted, visible
 
     with _opened(data_dir, looks=True) as file:
         found = file.indeterminate()
@@ -339,7 +339,8 @@ def indeterminate(data_dir: Path, as_json: bool) -> None:
         return
     for row in found:
         about = row["request_id"] or row["standing_id"]
-        say(visible(f'{row["jti"]}  {moment(row["spent_ms"])}  {row["operation"]} at {row["audience"]} for "{row["subject"]}" ({about})'))
+        what = visible(f"{row['operation']} at {row['audience']}")
+        say(f"{visible(row['jti'])}  {moment(row['spent_ms'])}  {what} for {quoted(row['subject'])} ({visible(str(about))})")
 
 
 @approvals.command()

@@ -58,27 +58,29 @@ def harmless(error: Exception) -> str:
     """An error's text, in which names that anybody may have chosen write nothing on the terminal."""
     from retinue.security.visible import visible
 
-    return " ".join(visible(line) for line in str(error).splitlines())
+    # Names in it may be escaped already, so its backslashes stay as they are.
+    return "\\".join(visible(part) for part in " ".join(str(error).splitlines()).split("\\"))
 
 
 def in_short(request: ApprovalRequest) -> list[str]:
     """A request for a list: a line, and all its arguments."""
     from retinue.security.limits import moment
-    from retinue.security.showing import shown_arguments, visible
+    from retinue.security.showing import shown_arguments
+    from retinue.security.visible import quoted, visible
 
     if request.status == "pending":
         when = f"until {moment(request.expires_ms)}"
     else:
         when = f"{request.status} {moment(request.decided_ms or request.created_ms)}"
     what = request.operation or request.message_type
-    head = visible(f'{request.id}  {what} at {request.audience} for "{request.subject}"  {when}')
+    head = f"{request.id}  {visible(what)} at {visible(request.audience)} for {quoted(request.subject)}  {when}"
     return [head, *(f"  {line}" for line in shown_arguments(request.arguments, width=width() - 2))]
 
 
 def tell(request: ApprovalRequest | None, event: dict[str, Any] | None, as_json: bool) -> None:
     """Something for `watch`: a request that waits, or anything else that happened."""
     from retinue.security.limits import moment
-    from retinue.security.showing import visible
+    from retinue.security.visible import quoted, visible
 
     if as_json:
         names = ("number", "at_ms", "kind", "request_id", "jti", "standing_id", "who", "detail")
@@ -89,6 +91,6 @@ def tell(request: ApprovalRequest | None, event: dict[str, Any] | None, as_json:
             say(line)
     elif event is not None:
         about = event["request_id"] or event["standing_id"] or event["jti"] or ""
-        by = f' by "{event["who"]}"' if event["who"] else ""
-        said = f": {event['detail']}" if event["detail"] else ""
-        say(visible(f"{about}  {event['kind']}{by}  {moment(event['at_ms'])}{said}"))
+        by = f" by {quoted(event['who'])}" if event["who"] else ""
+        said = f": {visible(event['detail'])}" if event["detail"] else ""
+        say(f"{visible(about)}  {visible(event['kind'])}{by}  {moment(event['at_ms'])}{said}")

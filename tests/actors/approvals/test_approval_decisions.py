@@ -124,7 +124,7 @@ async def test_who_asks_again_after_a_rejection_makes_a_request_that_says_so(off
     await office.approvals.reject(first.id, reviewer="bob")
     again = await office.request()
     assert again.id != first.id
-    assert any("rejected by bob" in reason and first.id in reason for reason in again.reasons)
+    assert any('rejected by "bob"' in reason and first.id in reason for reason in again.reasons)
 
 
 async def test_an_edit_makes_another_request_whose_token_is_for_the_edited_arguments_alone(office: Office) -> None:
