@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 import retinue as rt
 from client_faces import Face
-from client_shop import Blob, Count, Fail, Halt, Item, Letter, Note, Notes, Price, RunningShop, Secret, Slow, Swap
+from client_shop import Blob, Count, Fail, Halt, Item, Letter, Note, Notes, Pay, Price, RunningShop, Secret, Slow, Swap
 from retinue.actors.runtime.watch import StopReason
 
 SHOP = "/user/shop"
@@ -350,9 +352,59 @@ def test_a_watch_tells_of_the_end(face: Face, shared_shop: RunningShop) -> None:
             terminated = await watch.wait()
             assert (terminated.path, terminated.reason, terminated.error) == (path, StopReason.STOPPED, None)
             assert await watch.wait() is terminated is watch.terminated
-        with pytest.raises(rt.GatewayError) as caught:
+        with pytest.raises(rt.ActorStopped):
             await ref.watch().wait()
+        with pytest.raises(rt.GatewayError) as caught:
+            await client.ref("/user/never").watch().wait()
         assert caught.value.reason == "not_found"
+
+    talk(face, shared_shop, test)
+
+
+def test_a_watch_can_be_given_up_and_taken_up_again(face: Face, shared_shop: RunningShop) -> None:
+    path = shared_shop.another()
+
+    async def test(client: Any) -> None:
+        ref = client.ref(path)
+        for watch in (ref.watch(), ref.watch()):
+            began = time.monotonic()
+            with pytest.raises(rt.AskTimeout, match="has not ended within 0.2 s"):
+                await watch.wait(timeout=0.2)
+            assert 0.15 < time.monotonic() - began < 2
+        async with ref.watch() as watch:
+            for seconds in (0, 0.1, 0.2):
+                with pytest.raises(rt.AskTimeout):
+                    await watch.wait(timeout=seconds)
+            assert watch.terminated is None
+        async with ref.watch() as watch:
+            await ref.tell(Halt())
+            assert (await watch.wait(timeout=10)).reason is StopReason.STOPPED
+            assert (await watch.wait(timeout=0)).path == path
+        for wrong in (-1, math.nan, "1", True):
+            with pytest.raises(rt.DefinitionError):
+                await ref.watch().wait(timeout=wrong)
+
+    talk(face, shared_shop, test)
+    assert not shared_shop.gateway.streams or shared_shop.call(_closed, shared_shop)
+
+
+async def _closed(shop: RunningShop) -> bool:
+    with trio.move_on_after(5):
+        while shop.gateway.streams:
+            await trio.sleep(0.01)
+    return shop.gateway.streams == 0
+
+
+def test_a_tell_raises_what_is_certain_to_be_refused(face: Face, shared_shop: RunningShop) -> None:
+    async def test(client: Any) -> None:
+        ref = client.ref(SHOP)
+        with pytest.raises(rt.Denied, match=r"shop\.secret"):
+            await ref.tell(Secret())
+        with pytest.raises(rt.Denied):
+            await ref.send(Secret(), timeout=1)
+        with pytest.raises(rt.ApprovalRequired) as caught:
+            await ref.tell(Pay("ACME", 77))
+        assert dict(caught.value.request.arguments) == {"to": "ACME", "amount": 77}
 
     talk(face, shared_shop, test)
 

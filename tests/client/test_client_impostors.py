@@ -15,7 +15,7 @@ import retinue as rt
 from client_faces import Face
 from client_impostor import HANG, Impostor, answer, events
 from client_shop import Count, Note, Price
-from retinue.client import exchange, session
+from retinue.client import approving, exchange, session
 
 SHOP = "/user/shop"
 TOKEN = "token-0123456789-0123456789"
@@ -105,7 +105,7 @@ def test_a_redirect_is_not_followed_and_the_token_goes_nowhere_else(face: Face) 
     with Impostor(answer(b'{"reply":3}')) as other:
         for status in (301, 302, 303, 307, 308):
             moved = answer(b"", status=status, more=f"location: {other.url}/v1/ask\r\n")
-            for test in (ask, tell, stream, watch):
+            for test in (ask, tell, short_stream, watch):
                 error, _ = met(face, test, moved)
                 assert isinstance(error, rt.GatewayError)
                 assert (error.reason, error.status) == ("wrong_server", status)
@@ -139,6 +139,95 @@ def test_a_server_that_drips_is_left_in_time(face: Face) -> None:
     error, _ = met(face, ask, head, *[b" ", 0.05] * 100, connect_timeout=0.1)
     assert time.monotonic() - began < 5
     assert isinstance(error, rt.AskTimeout)
+
+
+DRIPS = {
+    "a status line that does not end": [b"H", 0.05, b"T", 0.05, b"T", 0.05, b"P"] + [0.05, b"x"] * 200,
+    "headers": [b"HTTP/1.1 200 OK\r\n"] + [b"x-a: b\r\n", 0.05] * 200,
+    "answers before the answer": [b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", 0.05] * 200,
+    "a body": [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n"] + [b" ", 0.05] * 200,
+    "a body in chunks": [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"]
+    + [b"1\r\n \r\n", 0.05] * 200,
+}
+
+
+@pytest.mark.parametrize("script", DRIPS.values(), ids=list(DRIPS))
+def test_one_time_out_counts_for_the_whole_of_an_answer(face: Face, script: list[object]) -> None:
+    for test in (ask, stream):
+        began = time.monotonic()
+        with Impostor(*script) as server:
+            with pytest.raises(rt.RetinueError) as caught:
+                face.talk(server.url, test if test is ask else short_stream, token=TOKEN, connect_timeout=0.1)
+        assert time.monotonic() - began < 2
+        if test is ask:
+            assert isinstance(caught.value, rt.AskTimeout), caught.value
+
+
+async def short_stream(client: Any) -> None:
+    async with client.ref(SHOP).stream(Count(3), timeout=0.1) as items:
+        async for _ in items:
+            pass
+
+
+def test_a_stream_of_comments_does_not_last_longer_than_its_time(face: Face) -> None:
+    with Impostor(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", *[b": here\n\n", 0.05] * 200) as server:
+        began = time.monotonic()
+        with pytest.raises(rt.AskTimeout):
+            face.talk(server.url, short_stream, token=TOKEN, connect_timeout=0.1)
+        assert time.monotonic() - began < 2
+
+
+FAILURES: list[list[object]] = [
+    [],
+    [HANG],
+    [b"HTTP/1.1 200 OK\r\ncontent-"],
+    [b"SSH-2.0\r\n\r\n"],
+    [answer(b'{"reply":3}', length=100)],
+    [answer(b'{"reply":3', status=200)],
+    [answer(b"", status=307, more="location: http://127.0.0.1:1/\r\n")],
+]
+
+
+@pytest.mark.parametrize("script", FAILURES, ids=range(len(FAILURES)))
+def test_no_error_keeps_the_request_with_its_token(face: Face, script: list[object]) -> None:
+    for test in (ask, tell, short_stream, watch):
+        with Impostor(*script) as server:
+            with pytest.raises(rt.RetinueError) as caught:
+                face.talk(server.url, test, token=TOKEN, connect_timeout=0.05, timeout=0.05)
+        behind: BaseException | None = caught.value
+        seen = []
+        while behind is not None and behind not in seen:
+            seen.append(behind)
+            assert not hasattr(behind, "request") and not hasattr(behind, "_request"), seen
+            behind = behind.__cause__ or behind.__context__
+
+
+def test_cookies_are_not_taken(face: Face) -> None:
+    async def twice(client: Any) -> None:
+        for _ in range(2):
+            assert await client.ref(SHOP).ask(Price("tea"), timeout=5) == 3
+
+    with Impostor(answer(b'{"reply":3}', more="set-cookie: a=b; path=/\r\n")) as server:
+        face.talk(server.url, twice, token=TOKEN)
+        assert len(server.requests) == 2
+        assert not any(b"cookie" in request.lower() for request in server.requests)
+
+
+PAGE = b'{"requests":[],"more":%s}'
+NEXT = b'"apr_' + b"a" * 26 + b'"'
+
+
+def test_pages_that_come_to_no_end_are_left(face: Face, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def pending(client: Any) -> Any:
+        return await client.approvals.pending()
+
+    monkeypatch.setattr(approving, "MOST_PAGES", 20)
+    for more in (NEXT, b"5", b"[]", b'"x"'):
+        with Impostor(answer(PAGE % more)) as server:
+            with pytest.raises(rt.GatewayError) as caught:
+                face.talk(server.url, pending, token=TOKEN)
+            assert caught.value.reason == "malformed"
+            assert len(server.requests) <= 20
 
 
 def test_a_receipt_that_is_none_is_malformed(face: Face) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
+from urllib.parse import urlencode
 
-from retinue.client.session import seconds_of
+from retinue.client.answers import malformed
+from retinue.client.session import MOST_REQUESTS, seconds_of
 from retinue.security.errors import ApprovalError, DefinitionError
 
 if TYPE_CHECKING:
     from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["POLLS", "approve_fields", "edit_fields", "note_fields", "text_fields", "token_of"]
+__all__ = ["POLLS", "Pages", "approve_fields", "edit_fields", "note_fields", "text_fields", "token_of"]
+
+MOST_PAGES: Final = 20_000
+"""Pages of one list; beyond that, whoever sends them means no good."""
 
 _DELAYS: Final = (0.1, 0.1, 0.2, 0.2, 0.5, 0.5)
 
@@ -25,6 +30,52 @@ class _Polls:
 
 
 POLLS: Final[Iterable[float]] = _Polls()
+
+
+@final
+class Pages:
+    """A list of requests that comes in pages.
+
+    Args:
+        status, subject, operation, tenant: Which; None: any.
+        limit: How many at most.
+
+    Attributes:
+        found: What came so far.
+    """
+
+    __slots__ = ("_after", "_left", "_limit", "_query", "found")
+
+    def __init__(self, status: str | None, subject: str | None, operation: str | None, tenant: str | None, limit: int) -> None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MOST_REQUESTS:
+            raise DefinitionError(f"limit= is a whole number of requests, at most {MOST_REQUESTS:,}")
+        query = {"status": status or "all", "subject": subject, "operation": operation, "tenant": tenant}
+        for name, value in query.items():
+            if value is not None:
+                _checked(value, name)
+        self._query = {name: value for name, value in query.items() if value is not None}
+        self._limit = limit
+        self._after: str | None = "" if limit else None
+        self._left = MOST_PAGES
+        self.found: list[ApprovalRequest] = []
+
+    def next(self) -> str | None:
+        """What the next page comes after; None where there is none."""
+        return self._after if len(self.found) < self._limit else None
+
+    def query(self, after: str) -> str:
+        """The query of a page."""
+        wanted = {**self._query, "limit": str(min(self._limit - len(self.found), 100)), **({"after": after} if after else {})}
+        return urlencode(wanted)
+
+    def add(self, requests: Iterable[ApprovalRequest], more: str | None) -> None:
+        """A page. Raises GatewayError for one that leads nowhere."""
+        self._left -= 1
+        if more is not None and (more == self._after or self._left <= 0):
+            raise malformed("the list of approvals", "its pages do not come to an end")
+        self.found += requests
+        del self.found[self._limit :]
+        self._after = more
 
 
 def approve_fields(note: str, expires_seconds: float) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from retinue.actors.runtime.errors import AskTimeout, StreamClosed
 from retinue.actors.runtime.receipts import Receipt
 from retinue.client.address import check_path
 from retinue.client.answers import Body, check_events, value_of
-from retinue.client.approving import POLLS, approve_fields, edit_fields, note_fields, text_fields, token_of
+from retinue.client.approving import POLLS, Pages, approve_fields, edit_fields, note_fields, text_fields, token_of
 from retinue.client.exchange import Exchange, Opening, Reading
-from retinue.client.failures import LIMITS, failure_of
-from retinue.client.session import Session, seconds_of
-from retinue.client.views import RemoteActor, RemoteTerminated
+from retinue.client.failures import LIMITS, failure_of, no_cookies
+from retinue.client.session import MOST_REQUESTS, Session, seconds_of
+from retinue.client.views import RemoteActor, RemoteTerminated, still_lives
 from retinue.mailbox.messages import Message, Request, Stream
-from retinue.security.errors import DefinitionError
+from retinue.security.errors import DefinitionError, RetinueError
 from retinue.security.restrictions import Permission, Restriction
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Connection:
             base_url=self.origin,
             verify=self._tls,
             limits=LIMITS,
+            cookies=no_cookies(),
             trust_env=False,
             follow_redirects=False,
             timeout=None,  # noqa: S113 - each request has its own
@@ -94,7 +95,8 @@ class Connection:
         try:
             return await http.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise failure_of(error, exchange, self.origin) from None
+            failure = failure_of(error, exchange, self.origin)
+        raise failure  # out here: httpx's error holds the request with its headers, and would be the context of this one
 
     async def carry_out(self, session: Session, exchange: Exchange[T]) -> T:
         """One request and its answer."""
@@ -119,8 +121,10 @@ class Connection:
             async for chunk in response.aiter_raw():
                 body.add(chunk)
         except (httpx.HTTPError, httpx.StreamError) as error:
-            raise failure_of(error, exchange, self.origin) from None
-        return body.whole
+            failure = failure_of(error, exchange, self.origin)
+        else:
+            return body.whole
+        raise failure
 
 
 class Client:
@@ -178,7 +182,8 @@ class Client:
 
 @final
 class RemoteRef:
-    """The address of an actor in another process. Its methods are those of `retinue.Ref`.
+    """The address of an actor in another process. Its methods are those of `retinue.Ref`, with one difference: `tell` is awaited, as it goes over the network
+    (`await ref.tell(message)`; on `rt.Ref` it is a plain call). And `tell` and `send` raise what the gate is certain to refuse, `Denied` and `ApprovalRequired`.
 
     `ask` raises what the system's `ask` would: `AskTimeout`, `ActorStopped`, `Denied`, `ApprovalRequired`, … as the very classes; what the handler raised of its own
     is a `RemoteError`; and where the gateway could not be asked, a `GatewayError`, whose `delivered` says whether the message may have been handled. Nothing is sent a
@@ -212,7 +217,14 @@ class RemoteRef:
         return await self._connection.carry_out(self._session, self._session.ask(self.path, message, timeout, approvals, detached))
 
     async def tell(self, message: Message, *, approvals: Sequence[object] = ()) -> Receipt:
-        """Sends a message and waits for no answer but the receipt, which is true where the mailbox took it."""
+        """Sends a message and waits for no answer but the receipt, which is true where the mailbox took it. What becomes of it then, nobody is told.
+
+        To be awaited: without `await` nothing is sent, and Python warns that the coroutine was never awaited.
+
+        Raises:
+            Denied, ApprovalRequired: It is certain that the gate would refuse it; nothing was sent to the actor.
+            GatewayError: The gateway could not be asked.
+        """
         return await self._connection.carry_out(self._session, self._session.tell(self.path, message, approvals))
 
     async def send(self, message: Message, *, timeout: float | None = None, approvals: Sequence[object] = ()) -> Receipt:
@@ -235,7 +247,7 @@ class RemoteRef:
 
     def watch(self) -> RemoteWatch:
         """Watches the actor: `await ref.watch().wait()`; or `async with ref.watch() as watch: …`, which watches from the beginning of the block."""
-        return RemoteWatch(RemoteStream(self._session, self._connection, self._session.watch(self.path)))
+        return RemoteWatch(self._session, self._connection, self.path)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RemoteRef):
@@ -338,38 +350,71 @@ class RemoteStream(Generic[E]):
 
 
 class RemoteWatch:
-    """A watch on one actor: `await watch.wait()` returns its `RemoteTerminated`, however often it is called. An async context manager."""
+    """A watch on one actor: `await watch.wait()` returns its `RemoteTerminated`, however often it is called. An async context manager.
 
-    def __init__(self, events: RemoteStream[RemoteTerminated]) -> None:
-        self._events = events
+    Entered (`async with ref.watch() as watch: …`), it watches from the beginning of the block, so that nothing is missed before `wait`.
+    """
+
+    def __init__(self, session: Session, connection: Connection, path: str) -> None:
+        self._session = session
+        self._connection = connection
+        self._path = path
+        self._events: RemoteStream[RemoteTerminated] | None = None
         self._entered = False
         self.terminated: RemoteTerminated | None = None
 
     async def __aenter__(self) -> Self:
-        await self._events.__aenter__()
+        await self._begin()
         self._entered = True
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        await self._events.__aexit__(kind, error, traceback)
+        self._entered = False
+        await self._close()
 
-    async def wait(self) -> RemoteTerminated:
-        """Waits, without a limit of its own, until the actor has ended.
+    async def wait(self, *, timeout: float | None = None) -> RemoteTerminated:
+        """Waits until the actor has ended.
+
+        Args:
+            timeout: Seconds; default: no limit of its own. After a time-out the next `wait` watches anew.
 
         Raises:
+            AskTimeout: The actor still lives after `timeout`; or the watch has lasted as long as the gateway lets one last (an hour, unless it was told
+                otherwise). Watch again.
             StreamClosed: The connection was lost.
-            AskTimeout: The watch has lasted as long as the gateway lets one last (an hour, unless it was told otherwise); watch again.
+            ActorStopped: The actor had ended before the watch began.
             GatewayError: There is no such actor.
         """
+        seconds = math.inf if timeout is None else seconds_of(timeout)
         if self.terminated is None:
-            if not self._entered:
-                async with self:
-                    return await self.wait()
             try:
-                self.terminated = await anext(self._events)
+                self.terminated = await self._connection.loop.within(seconds, self._next)
+            except TookTooLong:
+                await self._close()
+                raise still_lives(self._path, seconds) from None
             except StopAsyncIteration:
                 raise StreamClosed("the watch ended, and did not say that the actor has") from None
+            except RetinueError:
+                await self._close()
+                raise
+            finally:
+                if not self._entered:
+                    await self._close()
         return self.terminated
+
+    async def _next(self) -> RemoteTerminated:
+        return await anext(self._events if self._events is not None else await self._begin())
+
+    async def _begin(self) -> RemoteStream[RemoteTerminated]:
+        events = RemoteStream(self._session, self._connection, self._session.watch(self._path))
+        await events.__aenter__()
+        self._events = events
+        return events
+
+    async def _close(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            await events.__aexit__(None, None, None)
 
 
 class RemoteApprovals:
@@ -384,12 +429,29 @@ class RemoteApprovals:
         return await self._connection.carry_out(self._session, self._session.request(request_id))
 
     async def pending(self) -> tuple[ApprovalRequest, ...]:
-        """What waits for a decision. Takes the operation `approvals.read`."""
+        """What waits for a decision, oldest first. Takes the operation `approvals.read`."""
         return await self.find(status="pending")
 
-    async def find(self, *, status: str | None = None) -> tuple[ApprovalRequest, ...]:
-        """The requests of a status, or all. Takes the operation `approvals.read`."""
-        return await self._connection.carry_out(self._session, self._session.requests(status))
+    async def find(
+        self,
+        *,
+        status: str | None = None,
+        subject: str | None = None,
+        operation: str | None = None,
+        tenant: str | None = None,
+        limit: int = MOST_REQUESTS,
+    ) -> tuple[ApprovalRequest, ...]:
+        """Requests, oldest first. Takes the operation `approvals.read`; those that the token may not read are left out.
+
+        Args:
+            status: Only those of it; None: all.
+            subject, operation, tenant: Only those of it.
+            limit: How many at most. Default, and at most: 10,000. They are fetched in pages.
+        """
+        pages = Pages(status, subject, operation, tenant, limit)
+        while (after := pages.next()) is not None:
+            pages.add(*await self._connection.carry_out(self._session, self._session.requests(pages, after)))
+        return tuple(pages.found)
 
     async def approve(self, request_id: str, *, note: str = "", expires_seconds: float = 3600.0) -> str:
         """Consents, and returns the token that the message is sent again with. Raises ApprovalError."""

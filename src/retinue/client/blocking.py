@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final, overload
 
 import httpx
 
-from retinue.actors.runtime.errors import AskTimeout, StreamClosed
+from retinue.actors.runtime.errors import ActorStopped, AskTimeout, StreamClosed
 from retinue.actors.runtime.receipts import Receipt
 from retinue.client.address import check_path
 from retinue.client.answers import Body, check_events, value_of
-from retinue.client.approving import POLLS, approve_fields, edit_fields, note_fields, text_fields, token_of
+from retinue.client.approving import POLLS, Pages, approve_fields, edit_fields, note_fields, text_fields, token_of
 from retinue.client.exchange import Exchange, Opening, Reading
-from retinue.client.failures import LIMITS, failure_of, tls_of
-from retinue.client.session import CONNECT_TIMEOUT, MAX_ANSWER, TIMEOUT, Session, Token, seconds_of
-from retinue.client.views import RemoteActor, RemoteTerminated
+from retinue.client.failures import failure_of, no_cookies, tls_of
+from retinue.client.session import CONNECT_TIMEOUT, MAX_ANSWER, MOST_REQUESTS, TIMEOUT, Session, Token, seconds_of
+from retinue.client.timed import Deadline, TimedTransport
+from retinue.client.views import RemoteActor, RemoteTerminated, still_lives
 from retinue.mailbox.messages import Message, Request, Stream
-from retinue.security.errors import DefinitionError
+from retinue.security.errors import DefinitionError, RetinueError
 from retinue.security.restrictions import Permission, Restriction
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def connect(
     with connect("http://127.0.0.1:8420", token=token) as client:
         print(client.ref("/user/shop").ask(Price("tea")))
 
-    May be used from several threads. Time-outs count from one byte to the next while an answer's headers come, so a server that drips them is waited for
-    longer than they say; on trio and under asyncio it is not.
+    May be used from several threads.
     """
     session = Session(url, token=token, timeout=timeout, connect_timeout=connect_timeout, plain=plain, max_answer=max_answer, wire=wire)
     return Client(session, Connection(session.address.origin, tls_of(tls, encrypted=session.address.tls)))
@@ -63,6 +63,7 @@ class Connection:
 
     def __init__(self, origin: str, tls: ssl.SSLContext) -> None:
         self.origin = origin
+        self.deadline = Deadline()
         self._tls = tls
         self._http: httpx.Client | None = None
 
@@ -73,8 +74,8 @@ class Connection:
         # Nothing of the environment: a proxy would see the token, and would be asked for addresses of this machine.
         self._http = httpx.Client(
             base_url=self.origin,
-            verify=self._tls,
-            limits=LIMITS,
+            transport=TimedTransport(self._tls, self.deadline),
+            cookies=no_cookies(),
             trust_env=False,
             follow_redirects=False,
             timeout=None,  # noqa: S113 - each request has its own
@@ -97,29 +98,30 @@ class Connection:
         try:
             return http.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise failure_of(error, exchange, self.origin) from None
+            failure = failure_of(error, exchange, self.origin)
+        raise failure  # out here: httpx's error holds the request with its headers, and would be the context of this one
 
     def carry_out(self, session: Session, exchange: Exchange[T]) -> T:
         """One request and its answer."""
-        end = time.monotonic() + session.connect_timeout + exchange.seconds
-        response = self.send(session, exchange, read=exchange.seconds)
-        try:
-            return value_of(exchange, response.status_code, response.headers, self.body(exchange, response, end))
-        finally:
-            response.close()
+        with self.deadline.until(time.monotonic() + session.connect_timeout + exchange.seconds):
+            response = self.send(session, exchange, read=exchange.seconds)
+            try:
+                return value_of(exchange, response.status_code, response.headers, self.body(exchange, response))
+            finally:
+                response.close()
 
-    def body(self, exchange: Exchange[Any], response: httpx.Response, end: float) -> bytes:
+    def body(self, exchange: Exchange[Any], response: httpx.Response) -> bytes:
         """All bytes of an answer."""
         body = Body(exchange.what, exchange.largest)
         body.expect(response.headers)
         try:
             for chunk in response.iter_raw():
                 body.add(chunk)
-                if time.monotonic() >= end:
-                    raise exchange.overdue()
         except (httpx.HTTPError, httpx.StreamError) as error:
-            raise failure_of(error, exchange, self.origin) from None
-        return body.whole
+            failure = failure_of(error, exchange, self.origin)
+        else:
+            return body.whole
+        raise failure
 
 
 class Client:
@@ -213,7 +215,7 @@ class RemoteRef:
 
     def watch(self) -> RemoteWatch:
         """Watches the actor: `ref.watch().wait()`; or `with ref.watch() as watch: …`, which watches from the beginning of the block."""
-        return RemoteWatch(RemoteStream(self._session, self._connection, self._session.watch(self.path)))
+        return RemoteWatch(self._session, self._connection, self.path)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RemoteRef):
@@ -244,18 +246,20 @@ class RemoteStream(Generic[E]):
         if self._reading is not None:
             raise DefinitionError(f"{opening.what} was entered before: ask for another")
         self._reading = opening.reading()
-        self._end = time.monotonic() + self._session.connect_timeout + opening.seconds
-        response = connection.send(self._session, opening, read=opening.begin, opening=True)
-        try:
-            if check_events(opening, response.status_code, response.headers):
-                response.request.extensions["timeout"]["read"] = min(opening.idle, opening.seconds)  # looked at when the first byte is read
-                self._response, self._chunks = response, response.iter_raw()
-                return self
-            value_of(opening, response.status_code, response.headers, connection.body(opening, response, self._end))
-            raise AssertionError  # no answer but a stream is expected
-        finally:
-            if self._response is None:
-                response.close()
+        began = time.monotonic()
+        self._end = began + self._session.connect_timeout + opening.seconds
+        with connection.deadline.until(began + self._session.connect_timeout + opening.begin):
+            response = connection.send(self._session, opening, read=opening.begin, opening=True)
+            try:
+                if check_events(opening, response.status_code, response.headers):
+                    response.request.extensions["timeout"]["read"] = None  # from here on, what counts stands in `_more`
+                    self._response, self._chunks = response, response.iter_raw()
+                    return self
+                value_of(opening, response.status_code, response.headers, connection.body(opening, response))
+                raise AssertionError  # no answer but a stream is expected
+            finally:
+                if self._response is None:
+                    response.close()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         response, self._response, self._chunks = self._response, None, None
@@ -279,53 +283,72 @@ class RemoteStream(Generic[E]):
 
     def _more(self, reading: Reading[E], chunks: Iterator[bytes]) -> None:
         """Reads on; whatever happens ends up in `reading`."""
-        opening = self._opening
+        opening, began = self._opening, time.monotonic()
         try:
-            data = next(chunks, None)
+            with self._connection.deadline.until(min(began + opening.idle, self._end)):
+                data = next(chunks, None)
         except httpx.TimeoutException:
-            reading.end(opening.overdue() if time.monotonic() >= self._end - opening.idle else opening.silent(opening.idle))
+            reading.end(opening.overdue() if self._end <= began + opening.idle else opening.silent(opening.idle))
         except (httpx.HTTPError, httpx.StreamError):
             reading.feed(b"")
         else:
             if data != b"":
                 reading.feed(b"" if data is None else data)
-            if time.monotonic() >= self._end:
-                reading.end(opening.overdue())
 
 
 class RemoteWatch:
     """A watch on one actor: `watch.wait()` returns its `RemoteTerminated`, however often it is called. A context manager."""
 
-    def __init__(self, events: RemoteStream[RemoteTerminated]) -> None:
-        self._events = events
+    def __init__(self, session: Session, connection: Connection, path: str) -> None:
+        self._session = session
+        self._connection = connection
+        self._path = path
+        self._events: RemoteStream[RemoteTerminated] | None = None
         self._entered = False
         self.terminated: RemoteTerminated | None = None
 
     def __enter__(self) -> Self:
-        self._events.__enter__()
+        self._begin()
         self._entered = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._events.__exit__(kind, error, traceback)
+        self._entered = False
+        self._close()
 
-    def wait(self) -> RemoteTerminated:
-        """Blocks, without a limit of its own, until the actor has ended.
-
-        Raises:
-            StreamClosed: The connection was lost.
-            AskTimeout: The watch has lasted as long as the gateway lets one last (an hour, unless it was told otherwise); watch again.
-            GatewayError: There is no such actor.
-        """
+    def wait(self, *, timeout: float | None = None) -> RemoteTerminated:
+        """Blocks until the actor has ended. Arguments and errors as for `retinue.RemoteRef.watch`."""
+        seconds = math.inf if timeout is None else seconds_of(timeout)
         if self.terminated is None:
-            if not self._entered:
-                with self:
-                    return self.wait()
+            end = time.monotonic() + seconds
             try:
-                self.terminated = next(self._events)
-            except StopIteration:
-                raise StreamClosed("the watch ended, and did not say that the actor has") from None
+                with self._connection.deadline.until(end):
+                    self.terminated = self._next()
+            except (RetinueError, StopIteration) as error:
+                self._close()
+                if time.monotonic() >= end and not isinstance(error, ActorStopped):
+                    raise still_lives(self._path, seconds) from None
+                if isinstance(error, StopIteration):
+                    raise StreamClosed("the watch ended, and did not say that the actor has") from None
+                raise
+            finally:
+                if not self._entered:
+                    self._close()
         return self.terminated
+
+    def _next(self) -> RemoteTerminated:
+        return next(self._events if self._events is not None else self._begin())
+
+    def _begin(self) -> RemoteStream[RemoteTerminated]:
+        events = RemoteStream(self._session, self._connection, self._session.watch(self._path))
+        events.__enter__()
+        self._events = events
+        return events
+
+    def _close(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            events.__exit__(None, None, None)
 
 
 class RemoteApprovals:
@@ -340,12 +363,23 @@ class RemoteApprovals:
         return self._connection.carry_out(self._session, self._session.request(request_id))
 
     def pending(self) -> tuple[ApprovalRequest, ...]:
-        """What waits for a decision. Takes the operation `approvals.read`."""
+        """What waits for a decision, oldest first. Takes the operation `approvals.read`."""
         return self.find(status="pending")
 
-    def find(self, *, status: str | None = None) -> tuple[ApprovalRequest, ...]:
-        """The requests of a status, or all. Takes the operation `approvals.read`."""
-        return self._connection.carry_out(self._session, self._session.requests(status))
+    def find(
+        self,
+        *,
+        status: str | None = None,
+        subject: str | None = None,
+        operation: str | None = None,
+        tenant: str | None = None,
+        limit: int = MOST_REQUESTS,
+    ) -> tuple[ApprovalRequest, ...]:
+        """Requests, oldest first. Takes the operation `approvals.read`. Arguments as for `retinue.Client.approvals.find`."""
+        pages = Pages(status, subject, operation, tenant, limit)
+        while (after := pages.next()) is not None:
+            pages.add(*self._connection.carry_out(self._session, self._session.requests(pages, after)))
+        return tuple(pages.found)
 
     def approve(self, request_id: str, *, note: str = "", expires_seconds: float = 3600.0) -> str:
         """Consents, and returns the token that the message is sent again with. Raises ApprovalError."""

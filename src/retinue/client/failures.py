@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
 
 import httpx
@@ -11,7 +12,7 @@ from retinue.client.exchange import Exchange
 from retinue.mailbox.errors import GatewayError
 from retinue.security.errors import RetinueError
 
-__all__ = ["LIMITS", "failure_of", "tls_of"]
+__all__ = ["LIMITS", "failure_of", "no_cookies", "tls_of"]
 
 LIMITS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30.0)
 """As many connections as there are streams and asks at one time; 64 are kept for 30 s once they are idle."""
@@ -38,6 +39,11 @@ def failure_of(error: httpx.HTTPError | httpx.InvalidURL | httpx.StreamError, ex
         f"the connection to {origin} broke off before {exchange.what} was answered ({text}). The outcome is unknown: it may have been carried out",
         reason="broken",
     )
+
+
+def no_cookies() -> CookieJar:
+    """A jar that takes none: what a server wants to be told again is not told."""
+    return CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
 
 
 def _text_of(error: BaseException) -> str:

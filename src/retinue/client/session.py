@@ -26,9 +26,10 @@ from retinue.security.restrictions import Permission, Restriction
 from retinue.security.seal import attenuate
 
 if TYPE_CHECKING:
+    from retinue.client.approving import Pages
     from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["CONNECT_TIMEOUT", "IDLE", "MAX_ANSWER", "TIMEOUT", "Session", "Token", "seconds_of"]
+__all__ = ["CONNECT_TIMEOUT", "IDLE", "MAX_ANSWER", "MOST_REQUESTS", "TIMEOUT", "Session", "Token", "seconds_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,6 +42,9 @@ TIMEOUT: Final = 30.0
 CONNECT_TIMEOUT: Final = 10.0
 IDLE: Final = 60.0
 """Seconds without a byte after which a stream counts as lost; the gateway sends a heartbeat each 15."""
+
+MOST_REQUESTS: Final = 10_000
+"""Requests for approval in one list."""
 
 MAX_WINDOW: Final = 1024
 """Items that an actor may be ahead of its reader, over a gateway."""
@@ -265,17 +269,18 @@ class Session:
         target = "/v1/openapi.json" + (f"?{urlencode(query, safe='/')}" if query else "")
         return self._get(target, what, lambda status, data: object_of(what, status, data))
 
-    def requests(self, status: str | None) -> Exchange[tuple[ApprovalRequest, ...]]:
-        """The requests for approval, of one status or of all."""
+    def requests(self, pages: Pages, after: str) -> Exchange[tuple[tuple[ApprovalRequest, ...], str | None]]:
+        """A page of the requests for approval; its value has them, and what the next page comes after."""
         what = "the list of approvals"
 
-        def read(code: int, data: Any) -> tuple[ApprovalRequest, ...]:
-            found = object_of(what, code, data, "requests")["requests"]
-            if not isinstance(found, list):
+        def read(code: int, data: Any) -> tuple[tuple[ApprovalRequest, ...], str | None]:
+            answer = object_of(what, code, data, "requests", "more")
+            found, more = answer["requests"], answer["more"]
+            if not isinstance(found, list) or not (more is None or isinstance(more, str)):
                 raise malformed(what, "it is no list", code)
-            return tuple(_request_of(what, code, item) for item in found)
+            return tuple(_request_of(what, code, item) for item in found), more
 
-        return self._get("/v1/approvals" + (f"?status={quote(status, safe='')}" if status else ""), what, read)
+        return self._get(f"/v1/approvals?{pages.query(after)}", what, read)
 
     def request(self, request_id: str) -> Exchange[ApprovalRequest]:
         """One request for approval."""

@@ -6,12 +6,13 @@ from typing import Any
 
 import attrs
 
+from retinue.actors.runtime.errors import AskTimeout
 from retinue.actors.runtime.watch import StopReason
 from retinue.client.answers import malformed
 from retinue.remote import error_from_data
 from retinue.security.errors import RetinueError
 
-__all__ = ["RemoteActor", "RemoteTerminated", "actor_of", "terminated_of"]
+__all__ = ["RemoteActor", "RemoteTerminated", "actor_of", "still_lives", "terminated_of"]
 
 
 @attrs.frozen
@@ -69,3 +70,8 @@ def terminated_of(data: Any) -> RemoteTerminated:
     if not isinstance(path, str):
         raise malformed("the watch", "an end without a path")
     return RemoteTerminated(path, reason, None if error is None else error_from_data(200, {"error": error}))
+
+
+def still_lives(path: str, seconds: float) -> AskTimeout:
+    """The error for a watch that was given up."""
+    return AskTimeout(f"{path} has not ended within {seconds:g} s, as far as is known. Watch it again, or wait longer", path=path)
