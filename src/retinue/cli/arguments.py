@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -25,6 +26,10 @@ __all__ = ["body_of", "nearest"]
 
 _ARGUMENT: Final = re.compile(r"(?P<key>[^=:@\s]+(?:\[\])?)(?P<sign>:?=)(?P<text>.*)", re.DOTALL)
 _LARGEST: Final = 16 * 1024 * 1024
+
+MOST_ALTERNATIVES: Final = 1_000
+"""Schemas of one value that are told apart."""
+
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "integer": (int,), "number": (int, float), "boolean": (bool,), "null": (type(None),), "array": (list,), "object": (dict,), "string": (str,),
 }  # fmt: skip
@@ -48,10 +53,21 @@ class Schemas:
         return {}
 
     def alternatives(self, schema: Any) -> list[Mapping[str, Any]]:
-        """The schemas of which one is to hold."""
-        found = self.resolved(schema)
-        choices = found.get("anyOf") or found.get("oneOf")
-        return [inner for choice in choices for inner in self.alternatives(choice)] if isinstance(choices, list) else [found]
+        """The schemas of which one is to hold; each once, and at most 1,000."""
+        found: list[Mapping[str, Any]] = []
+        seen: set[int] = set()
+        left = [schema]
+        while left and len(found) < MOST_ALTERNATIVES:
+            one = self.resolved(left.pop())
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            choices = one.get("anyOf") or one.get("oneOf")
+            if isinstance(choices, list):
+                left += reversed(choices)
+            else:
+                found.append(one)
+        return found or [{}]
 
 
 def body_of(description: Mapping[str, Any], name: str, arguments: Iterable[str]) -> dict[str, Any]:
@@ -198,12 +214,16 @@ def _read(key: str, name: str) -> bytes:
         if name == "-":
             raw = sys.stdin.buffer.read(_LARGEST + 1)
         else:
-            with Path(name).open("rb") as file:
+            # Not to be waited for: the other end of a pipe may never come, and a device may never end.
+            with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise click.UsageError(
+                        f"{key}: {name} is no regular file. What comes through a pipe is given on standard input: {key}=@-"
+                    )
                 raw = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise click.UsageError(
-            f"{key}: {name} cannot be read: {error.strerror}. (A text that begins with @ is written with two.)"
-        ) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise click.UsageError(f"{key}: {name} cannot be read: {why}. (A text that begins with @ is written with two.)") from None
     if len(raw) > _LARGEST:
         raise click.UsageError(f"{key}: {name} is larger than {_LARGEST:,} bytes")
     return raw

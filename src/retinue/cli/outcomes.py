@@ -15,7 +15,7 @@ from retinue.cli.output import say
 if TYPE_CHECKING:
     from retinue.security.errors import RetinueError
 
-__all__ = ["APPROVAL_REQUIRED", "FAILED", "TIMED_OUT", "failed", "needs_consent", "shown", "tell"]
+__all__ = ["APPROVAL_REQUIRED", "FAILED", "TIMED_OUT", "failed", "harmless", "needs_consent", "shown", "tell"]
 
 FAILED: Final = 1
 """The exit code where the system refused, the handler failed, or the gateway could not be asked."""
@@ -36,13 +36,13 @@ def shown(value: Any, *, as_json: bool = False) -> str:
     """A reply as a line: a text as it is, anything else as JSON. On a terminal nothing in it moves the cursor."""
     terminal = sys.stdout.isatty()
     if isinstance(value, str) and not as_json:
-        return _harmless(value) if terminal else value
+        return harmless(value) if terminal else value
     return json.dumps(value, ensure_ascii=terminal)
 
 
 def tell(text: str) -> None:
     """Print a line to standard error."""
-    click.echo(_harmless(text) if sys.stderr.isatty() else text, err=True)
+    click.echo(harmless(text) if sys.stderr.isatty() else text, err=True)
 
 
 def failed(error: RetinueError, *, as_json: bool = False) -> SystemExit:
@@ -77,7 +77,7 @@ def needs_consent(required: Any, how: Iterable[str], *, as_json: bool = False) -
     return SystemExit(APPROVAL_REQUIRED)
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """The text with the escapes of whatever moves the cursor, or turns the direction of what follows: a system's answers may come from anywhere."""
     if text.isprintable():
         return text

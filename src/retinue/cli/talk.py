@@ -14,7 +14,7 @@ import attrs
 import click
 
 from retinue.cli.bearing import token_of, token_options
-from retinue.cli.outcomes import failed, needs_consent, shown, tell
+from retinue.cli.outcomes import failed, harmless, needs_consent, shown, tell
 from retinue.cli.output import say
 
 if TYPE_CHECKING:
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
     from retinue.client.session import Session
 
 __all__ = ["ask", "ps", "send", "stream"]
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds. (NaN is below no bound, and above none.)"""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails for what is none."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return seconds
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -53,9 +65,9 @@ def _gateway(command: F) -> F:
 
 
 def _timeout(command: F) -> F:
-    return click.option(
-        "--timeout", type=click.FloatRange(0), default=_TIMEOUT, show_default=True, help="Seconds until there must be an answer."
-    )(command)
+    return click.option("--timeout", type=Seconds(0), default=_TIMEOUT, show_default=True, help="Seconds until there must be an answer.")(
+        command
+    )
 
 
 @click.command()
@@ -65,7 +77,7 @@ def _timeout(command: F) -> F:
 @click.option("--detached", is_flag=True, help="Let the handler go on when this command ends before it has answered.")
 @click.option(
     "--wait-approval",
-    type=click.FloatRange(0),
+    type=Seconds(0),
     metavar="SECONDS",
     help="Where a person has to consent: wait so long for it, and ask again.",
 )
@@ -112,7 +124,7 @@ def ask(
 @click.command()
 @_gateway
 @_message
-@click.option("--wait", type=click.FloatRange(0), metavar="SECONDS", help="Wait so long for room in a full mailbox; default: not at all.")
+@click.option("--wait", type=Seconds(0), metavar="SECONDS", help="Wait so long for room in a full mailbox; default: not at all.")
 def send(
     url: str,
     path: str,
@@ -151,7 +163,7 @@ def send(
 @click.command()
 @_gateway
 @_message
-@click.option("--timeout", type=click.FloatRange(0), help="Seconds that the whole stream may take. Default: as long as the system allows.")
+@click.option("--timeout", type=Seconds(0), help="Seconds that the whole stream may take. Default: as long as the system allows.")
 def stream(
     url: str,
     path: str,
@@ -220,18 +232,25 @@ class Talk:
         from retinue.security.errors import DefinitionError
 
         try:
-            description = self.carry_out(self.session.describe(check_path(path)))
+            description = self._described(check_path(path))
         except DefinitionError as error:
             raise click.UsageError(str(error)) from None
-        messages = description.get("x-retinue-messages")
-        if not isinstance(messages, dict) or name not in messages:
-            self._check_there(path, name, messages if isinstance(messages, dict) else {})
+        messages = description.get("x-retinue-messages", {})
+        if name not in messages:
+            self._check_there(path, name, messages)
             raise click.ClickException(f"the system does not describe {name!r} of {path}")
         kind = messages[name].get("kind")
         if kind not in kinds:
             command = "stream" if kind == "stream" else "ask"
             raise click.UsageError(f"{name} is a {kind}: use `retinue {command}`")
         return render({"type": name, "body": body_of(description, name, arguments)}, self.session.wire.limits)
+
+    def _described(self, path: str | None = None) -> dict[str, Any]:
+        from retinue.cli.descriptions import check_description
+
+        description = self.carry_out(self.session.describe(path))
+        check_description(description)
+        return description
 
     def _check_there(self, path: str, name: str, messages: dict[str, Any]) -> None:
         """Ends the command for a message that the system did not describe: there is none of that name, or no such actor, or (the system says that) the token
@@ -249,7 +268,7 @@ class Talk:
         except GatewayError as error:
             if error.reason != "not_found":
                 raise
-            described = self.carry_out(self.session.describe()).get("x-retinue-actors", {})
+            described = self._described().get("x-retinue-actors", {})
             raise click.ClickException(f"{error}{nearest(path, described)}") from None
 
     def ask(self, path: str, encoded: bytes, timeout: float, approvals: Sequence[str], *, detached: bool) -> Any:
@@ -284,6 +303,9 @@ def _talk(url: str, token: str | None, token_file: Path | None, timeout: float, 
         yield Talk(session, connection, as_json)
     except RetinueError as error:
         raise failed(error, as_json=as_json) from None
+    except click.ClickException as error:
+        error.message = harmless(error.message)  # names that a server gave may stand in it
+        raise
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,7 +146,9 @@ def narrow(
 @click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The folder of the system: check the token with the key there."
 )
-@click.option("--audience", metavar="NAME", help="With --data-dir: who the system is (`retinue serve --audience`), as the folder does not know it.")
+@click.option(
+    "--audience", metavar="NAME", help="With --data-dir: who the system is (`retinue serve --audience`), as the folder does not know it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def inspect(token: str | None, token_file: Path | None, data_dir: Path | None, audience: str | None, as_json: bool) -> None:
     """Print what a token says.
@@ -256,6 +260,8 @@ def _give(text: str, out: Path | None) -> None:
     from retinue.security.private_files import locked_folder, replace_private
 
     try:
+        if os.path.lexists(out) and not stat.S_ISREG(out.lstat().st_mode):
+            raise click.ClickException(f"{out} is a link, a device or a folder, and no file that may be replaced: name another one")
         with locked_folder(out):
             replace_private(out, text.encode("ascii") + b"\n")
     except OSError as error:
