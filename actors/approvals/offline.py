@@ -23,6 +23,7 @@ from retinue.actors.approvals.standing_rows import StandingReader, standing_row
 from retinue.actors.approvals.tables import FILE, SCHEMA, Row, request_of, row_of
 from retinue.actors.approvals.works_asking import AddFeedback, Complete, Edit, Find, Get, ListFeedback, Search
 from retinue.actors.approvals.works_clock import Behind, ClockReset, ResetClock
+from retinue.actors.approvals.works_listing import Choose
 from retinue.actors.approvals.works_spending import Indeterminate, KeepStanding, ListStanding, Resolve, WithdrawStanding
 from retinue.actors.store.session import Session
 from retinue.security.approvals import ApprovalRequest
@@ -80,6 +81,17 @@ class ApprovalsFile:
             except ApprovalError:
                 continue
         return found
+
+    def choose(self, status: str | None, limit: int) -> tuple[list[ApprovalRequest], tuple[tuple[str, int], ...]]:
+        """The oldest requests of each subject in turn, oldest first, and how many more there are of whom."""
+        chosen = self.do(Choose(self.now_ms, status, limit))
+        found = []
+        for row in chosen.rows:
+            try:
+                found.append(request_of(row))
+            except ApprovalError:
+                continue
+        return found, chosen.more
 
     def get(self, beginning: str) -> tuple[ApprovalRequest, Row]:
         """The request whose id begins so, with its token, and its row. Raises ApprovalError ("unknown")."""

@@ -17,13 +17,16 @@ from retinue.security.errors import ApprovalError, DefinitionError
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-__all__ = ["FILE", "SCHEMA", "Row", "question_digest", "request_of", "row_of"]
+__all__ = ["FILE", "KEEP_MS", "SCHEMA", "Row", "question_digest", "request_of", "row_of"]
 
 Row = dict[str, Any]
 """A row as SQLite has it, by column."""
 
 FILE: Final = "approvals.db"
 """The name of the desk's file in a folder of data."""
+
+KEEP_MS: Final = 30 * 24 * 3_600_000
+"""How long what is decided, used or over is kept for people to look at."""
 
 _STATEMENTS: Final = (
     """CREATE TABLE requests (
@@ -138,12 +141,37 @@ _STATEMENTS: Final = (
 )
 
 
+_BOUNDS: Final = (
+    # A second witness of what was spent, beside the row that says so.
+    "ALTER TABLE requests ADD COLUMN used_ms INTEGER",
+    "CREATE TRIGGER requests_are_used_once BEFORE UPDATE OF used_ms ON requests WHEN OLD.used_ms IS NOT NULL BEGIN SELECT RAISE(ABORT, 'a request is used once'); END",
+    # What a subject has the desk keep is counted without reading the arguments.
+    "ALTER TABLE requests ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
+    "UPDATE requests SET size = length(arguments)",
+    "CREATE INDEX requests_sizes ON requests (status, subject, size)",
+    "CREATE INDEX requests_recent ON requests (subject, created_ms, size)",
+    "CREATE INDEX requests_edited ON requests (edit_of)",
+    """CREATE TRIGGER what_is_spent_is_remembered BEFORE DELETE ON spent
+        WHEN (SELECT floor_ms FROM clock) IS NULL OR OLD.expires_ms >= (SELECT floor_ms FROM clock)
+        BEGIN SELECT RAISE(ABORT, 'what is spent is remembered while it could be spent again'); END""",
+    "DROP TRIGGER events_are_not_removed",
+    """CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
+        WHEN (SELECT floor_ms FROM clock) IS NULL OR OLD.at_ms >= (SELECT floor_ms FROM clock) - 30 * 24 * 3600000
+        BEGIN SELECT RAISE(ABORT, 'events are only added, and forgotten after 30 days'); END""",
+)
+
+
 def _first(database: Database) -> None:
     for statement in _STATEMENTS:
         database.execute(statement)
 
 
-SCHEMA: Final = Schema("approvals", (_first,))
+def _bounds(database: Database) -> None:
+    for statement in _BOUNDS:
+        database.execute(statement)
+
+
+SCHEMA: Final = Schema("approvals", (_first, _bounds))
 """The schema of `approvals.db`."""
 
 
@@ -159,6 +187,7 @@ def row_of(request: ApprovalRequest) -> Row:
         "status": request.status,
         "message_type": request.message_type,
         "arguments": request.stored_arguments,
+        "size": len(request.stored_arguments),
         "reasons": json.dumps(request.reasons, ensure_ascii=False),
         "risk": request.risk,
         "four_eyes": int(request.four_eyes),

@@ -28,6 +28,23 @@ MAX_PENDING_OF_SUBJECT: Final = 1_000
 MAX_ARGUMENTS: Final = 262_144
 """Characters that the arguments of one request have at most, as they are stored: more than anybody reads who is to answer for it."""
 
+MAX_BYTES: Final = 32 * 2**20
+"""Characters of arguments in all requests that wait."""
+
+MAX_BYTES_OF_SUBJECT: Final = 4 * 2**20
+"""Characters of arguments in the requests of one subject that wait."""
+
+MAX_AN_HOUR: Final = 10_000
+"""Requests of one subject in an hour, whatever became of them."""
+
+MAX_BYTES_AN_HOUR: Final = 16 * 2**20
+"""Characters of arguments in them."""
+
+HOUR: Final = 3_600_000
+
+REJECTED_AGAIN_MS: Final = 60_000
+"""How long what the reviewer hook has rejected stays rejected where the same is asked again: it is not asked about each time."""
+
 MAX_FEEDBACK: Final = 1_000
 """Lines of feedback that one request may have."""
 
@@ -49,6 +66,7 @@ class Ask(Work[tuple[Row, bool]]):
         row: The row of a new request.
         now_ms: The time.
         via: The desk that asks.
+        hook: What the reviewer hook is called, where there is one: what it has rejected within the last minute is answered with that.
     """
 
     full: ClassVar[bool] = True
@@ -56,6 +74,7 @@ class Ask(Work[tuple[Row, bool]]):
     row: Row
     now_ms: int
     via: str = ""
+    hook: str | None = None
 
     def run(self, database: Database) -> tuple[Row, bool]:
         """See the class. Raises ApprovalError ("full", "clock")."""
@@ -70,6 +89,14 @@ class Ask(Work[tuple[Row, bool]]):
             now,
             epoch_of(database),
         )
+        if same is None and self.hook is not None:
+            same = first(
+                database,
+                "SELECT * FROM requests WHERE question = ? AND status = 'rejected' AND reviewer = ? AND decided_ms > ? ORDER BY decided_ms DESC LIMIT 1",
+                question,
+                self.hook,
+                now - REJECTED_AGAIN_MS,
+            )
         if same is not None:
             return same, False
         _cancel_stale(database, self.row, now, self.via)
@@ -112,6 +139,12 @@ def _with_history(database: Database, row: Row) -> str:
     return json.dumps(reasons, ensure_ascii=False)
 
 
+def _counted(database: Database, condition: str, *parameters: Any) -> tuple[int, int]:
+    """How many requests there are, and the characters of their arguments."""
+    number, size = database.execute(f"SELECT COUNT(*), COALESCE(SUM(size), 0) FROM requests WHERE {condition}", parameters).fetchone()  # noqa: S608
+    return number, size
+
+
 def _insert(database: Database, row: Row, now: int) -> Row:
     if len(row["arguments"]) > MAX_ARGUMENTS:
         raise ApprovalError(
@@ -119,13 +152,23 @@ def _insert(database: Database, row: Row, now: int) -> Row:
             "Pass a reference to what is large, and its digest.",
             reason="arguments",
         )
-    (waiting,) = database.execute("SELECT COUNT(*) FROM requests WHERE status = 'pending'").fetchone()
-    (of_subject,) = database.execute("SELECT COUNT(*) FROM requests WHERE status = 'pending' AND subject = ?", (row["subject"],)).fetchone()
+    waiting, bytes_waiting = _counted(database, "status = 'pending'")
+    of_subject, bytes_of_subject = _counted(database, "status = 'pending' AND subject = ?", row["subject"])
     if waiting >= MAX_PENDING or of_subject >= MAX_PENDING_OF_SUBJECT:
         whose, most = ("in all", MAX_PENDING) if waiting >= MAX_PENDING else (f"of {row['subject'][:80]!r}", MAX_PENDING_OF_SUBJECT)
         raise ApprovalError(
             f"{most:,} requests {whose} wait for a person, and no more are taken. Decide some: `retinue approvals list`.", reason="full"
         )
+    shown = repr(row["subject"][:80])
+    for counted, most, what in (
+        (bytes_waiting + row["size"], MAX_BYTES, "characters of arguments wait for a person in all"),
+        (bytes_of_subject + row["size"], MAX_BYTES_OF_SUBJECT, f"characters of arguments of {shown} wait for a person"),
+    ):
+        if counted > most:
+            raise ApprovalError(f"more than {most:,} {what}, and no more are taken. Decide some: `retinue approvals list`.", reason="full")
+    recent, bytes_recent = _counted(database, "subject = ? AND created_ms > ?", row["subject"], now - HOUR)
+    if recent >= MAX_AN_HOUR or bytes_recent + row["size"] > MAX_BYTES_AN_HOUR:
+        raise ApprovalError(f"{shown} has asked for {recent:,} approvals within an hour, and no more are taken. Ask later.", reason="full")
     names = ", ".join(row)
     database.execute(f"INSERT INTO requests ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))  # noqa: S608 - our own names
     add_event(database, now, "requested", request=row["id"], who=row["subject"])
@@ -406,7 +449,9 @@ class Find(Work[tuple[Row, ...]]):
             parameters.append(self.after)
         condition = f"WHERE {' AND '.join(where)}" if where else ""
         order = "rowid" if self.after is not None else "created_ms DESC, rowid DESC"
-        found = rows(database, f"SELECT * FROM requests {condition} ORDER BY {order} LIMIT ?", *parameters, self.limit)  # noqa: S608
+        # Chosen and sorted before the arguments are read, which may be long.
+        chosen = rows(database, f"SELECT rowid AS number FROM requests {condition} ORDER BY {order} LIMIT ?", *parameters, self.limit)  # noqa: S608
+        found = [row for one in chosen for row in rows(database, "SELECT * FROM requests WHERE rowid = ?", one["number"])]
         return tuple(status_at(row, now) for row in (found if self.after is not None else reversed(found)))
 
 
@@ -432,7 +477,7 @@ class Search(Work[tuple[int, tuple[Row, ...]]]):
         after = self.after if self.after < last else 0  # of a file that another has taken the place of: all is news then
         found = rows(
             database,
-            "SELECT events.*, requests.operation, requests.subject, requests.audience, requests.message_type FROM events LEFT JOIN requests "
+            "SELECT events.*, requests.operation, requests.subject, requests.audience, requests.message_type, requests.reviewer_asserted FROM events LEFT JOIN requests "
             "ON requests.id = events.request_id WHERE events.number > ? ORDER BY events.number LIMIT ?",
             after,
             self.limit,

@@ -22,7 +22,7 @@ from retinue.actors.approvals.ledger import (
     unresolved,
 )
 from retinue.actors.approvals.owners import is_alive
-from retinue.actors.approvals.tables import Row
+from retinue.actors.approvals.tables import KEEP_MS, Row
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import message
 from retinue.security.errors import ApprovalError
@@ -47,8 +47,8 @@ __all__ = [
 MAX_STANDING: Final = 1_000
 """Standing consents in force at one desk."""
 
-KEEP_SPENT_MS: Final = 30 * 24 * 3_600_000
-"""How long what was spent is kept for people to look at, beyond the end of its token; until that end it is kept in any case."""
+FORGET_AT_ONCE: Final = 1_000
+"""Requests that one tidying forgets at most."""
 
 UNKNOWN_TEXT: Final = "the file could not be used while the approval was spent"
 
@@ -85,6 +85,8 @@ def _check_unspent(database: Database, jti: str, request_id: str) -> Row:
         raise ApprovalError(f"the request {request_id} of this approval is {row['status']}, not approved.", reason="decided")
     if row["jti"] != jti:
         raise ApprovalError(f"the request {request_id} was not approved with this token. Ask again.", reason="unknown")
+    if row["used_ms"] is not None:
+        raise ApprovalError(f"the approval {jti} was spent before, and each is good for one call. Ask again.", reason="spent")
     if row["epoch"] != epoch_of(database):
         raise ApprovalError(
             f"since the request {request_id} was approved, the approvals' file was damaged and mended, or its clock was set back: whether the approval was "
@@ -161,6 +163,8 @@ class Spend(Work[int]):
             raise ApprovalError(
                 f"the approval {self.jti} was spent before, and each is good for one call. Ask again.", reason="spent"
             ) from None
+        if self.request_id is not None:
+            database.execute("UPDATE requests SET used_ms = ? WHERE id = ?", (now, self.request_id))
         add_event(database, now, "spent", request=self.request_id, jti=self.jti, standing=self.standing_id, who=self.subject)
         return now
 
@@ -232,10 +236,14 @@ class Tidy(Work[tuple[Row, ...]]):
     Attributes:
         now_ms: The time.
         ended: An owner that has ended in good order, whose open ones are interrupted too.
+        owner: Who asks.
+        running: What is really in progress there: any other open one of it was interrupted, though its process lives.
     """
 
     now_ms: int
     ended: str = ""
+    owner: str = ""
+    running: tuple[str, ...] = ()
 
     def run(self, database: Database) -> tuple[Row, ...]:
         """See the class. Raises ApprovalError ("clock")."""
@@ -243,7 +251,8 @@ class Tidy(Work[tuple[Row, ...]]):
         expire_due(database, now)
         interrupted = []
         for row in rows(database, "SELECT * FROM spent WHERE outcome IS NULL"):
-            if row["owner"] == self.ended or not is_alive(row["owner"]):
+            left = row["owner"] == self.owner and row["jti"] not in self.running
+            if left or row["owner"] == self.ended or not is_alive(row["owner"]):
                 database.execute("UPDATE spent SET outcome = ?, outcome_ms = ? WHERE jti = ?", (INDETERMINATE, now, row["jti"]))
                 add_event(
                     database, now, INDETERMINATE, jti=row["jti"], request=row["request_id"], standing=row["standing_id"], detail=DEAD_TEXT
@@ -252,9 +261,32 @@ class Tidy(Work[tuple[Row, ...]]):
         # A token is refused by its own end from then on. The clock of the file never goes back, and whoever's is behind it by more than the tolerance is refused.
         database.execute(
             "DELETE FROM spent WHERE expires_ms < ? AND spent_ms < ? AND outcome IS NOT NULL AND outcome <> ?",
-            (now - CLOCK_TOLERANCE_MS, now - KEEP_SPENT_MS, INDETERMINATE),
+            (now - CLOCK_TOLERANCE_MS, now - KEEP_MS, INDETERMINATE),
         )
+        _forget(database, now - KEEP_MS)
         return tuple(interrupted)
+
+
+def _forget(database: Database, before: int) -> None:
+    """Removes what is over for so long, some at a time: requests with what was said about them, and events. What people decided is in the audit."""
+    over = rows(
+        database,
+        "SELECT id FROM requests WHERE status <> 'pending' AND COALESCE(decided_ms, expires_ms) < ? AND COALESCE(token_expires_ms, 0) < ? "
+        "AND NOT EXISTS (SELECT 1 FROM spent WHERE spent.request_id = requests.id) "
+        "AND NOT EXISTS (SELECT 1 FROM requests AS later WHERE later.edit_of = requests.id) ORDER BY rowid LIMIT ?",
+        before,
+        before,
+        FORGET_AT_ONCE,
+    )
+    for row in over:
+        database.execute("DELETE FROM feedback WHERE request_id = ?", (row["id"],))
+        database.execute("DELETE FROM requests WHERE id = ?", (row["id"],))
+    # The last one stays: its number says where the events go on.
+    database.execute(
+        "DELETE FROM events WHERE number IN (SELECT number FROM (SELECT number, at_ms FROM events ORDER BY number LIMIT ?) WHERE at_ms < ?) "
+        "AND number < (SELECT MAX(number) FROM events)",
+        (10 * FORGET_AT_ONCE, before),
+    )
 
 
 @message(name="retinue-approvals/Indeterminate@1", timeout=TIMEOUT)

@@ -179,11 +179,17 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, table: str, fo
     if rowid:
         names = f"rowid, {names}"
     insert = f"INSERT OR IGNORE INTO {_quoted(table)} ({names}) VALUES ({', '.join('?' * (len(columns) + rowid))})"  # noqa: S608 - quoted names
+    # Rows that the steps of the schema have put into the new file: those that were in the old one are the later ones.
+    first = {row[0] for row in target.execute(f"SELECT rowid FROM {_quoted(table)}")} if rowid else set()  # noqa: S608 - quoted names
     scan = _Scan(source, f"SELECT {names} FROM {_quoted(table)}")  # noqa: S608 - quoted names
     count = 0
     for row in scan.by_rowid(size) if rowid else scan.from_both_ends(_key(target, table) or names):
         try:
-            written = target.execute(insert, _decoded(row)).rowcount
+            decoded = _decoded(row)
+            if row[0] in first:
+                first.discard(row[0])
+                target.execute(f"DELETE FROM {_quoted(table)} WHERE rowid = ?", (row[0],))  # noqa: S608 - quoted names
+            written = target.execute(insert, decoded).rowcount
         except (sqlite3.IntegrityError, UnicodeDecodeError):
             written = 0
         count += written

@@ -489,6 +489,29 @@ def test_nothing_is_asked_about_a_request_that_is_decided(tmp_path: Path) -> Non
     assert result.exit_code == 1 and "Approve this?" not in result.output and "rejected" in result.stderr
 
 
+def test_one_who_asks_much_hides_nobodys_requests(tmp_path: Path) -> None:
+    many = [asked(tmp_path, subject="mallory", n=number) for number in range(7)]
+    others = [asked(tmp_path, subject=subject) for subject in ("alice", "bea")]
+    result = run(tmp_path, "list", "--first", 5)
+    shown = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("apr_")]
+    assert shown == [*many[:3], *others] and "and 4 more" in result.stderr and '4 for "mallory"' in result.stderr
+    assert [one["id"] for one in json.loads(done(tmp_path, "list", "--first", 5, "--json"))] == shown
+    everything = run(tmp_path, "list", "--first", 0)
+    assert everything.stdout.count("apr_") == 9 and everything.stderr == ""
+    assert done(tmp_path, "list", "--last", 2).count("apr_") == 2 and others[1] in done(tmp_path, "list", "--last", 1)
+    assert run(tmp_path, "list", "--last", 1, "--first", 1).exit_code == 2
+    done(tmp_path, "reject", many[0])
+    assert many[0] in done(tmp_path, "list", "--status", "rejected") and done(tmp_path, "list", "--status", "expired") == ""
+    assert done(tmp_path, "list", "--all").count("apr_") == 9
+
+
+def test_long_arguments_are_cut_in_the_list_and_whole_where_one_request_is_shown(tmp_path: Path) -> None:
+    request = asked(tmp_path, text="x" * 20_000, to="ACME")
+    listed = done(tmp_path, "list")
+    assert len(listed.splitlines()) == 42 and f"show {request}" in listed and "20," in listed
+    assert done(tmp_path, "show", request).count("x") >= 20_000
+
+
 FORGED = 'bob"  until tomorrow: fine "'
 
 

@@ -67,12 +67,32 @@ def approvals() -> None:
 @_folder
 @click.option("--status", type=click.Choice(STATUSES), default="pending", show_default=True, help="Only requests of this status.")
 @click.option("--all", "everything", is_flag=True, help="Requests of every status.")
-@click.option("--last", type=click.IntRange(min=0), default=100, show_default=True, help="How many, the latest; 0 for all.")
+@click.option(
+    "--first",
+    type=click.IntRange(min=0),
+    help="How many: the oldest of each subject in turn, so that nobody's are hidden; 0 for all. Default: 100.",
+)
+@click.option("--last", type=click.IntRange(min=1), help="How many, the latest of all instead.")
 @_json
-def list_(data_dir: Path, status: str, everything: bool, last: int, as_json: bool) -> None:
-    """Print the requests that wait, oldest first, with all their arguments."""
+def list_(data_dir: Path, status: str, everything: bool, first: int | None, last: int | None, as_json: bool) -> None:
+    """Print the requests that wait, oldest first, with their arguments. Long arguments are cut: `show` has all of them.
+
+    What was left out is counted on standard error.
+    """
+    if first is not None and last is not None:
+        raise click.UsageError("--first and --last: choose one")
+    wanted = None if everything else status
+    more: tuple[tuple[str, int], ...] = ()
     with _opened(data_dir, looks=True) as file:
-        found = file.find(None if everything else status, last or 2**31)
+        if last is not None:
+            found = file.find(wanted, last)
+        else:
+            found, more = file.choose(wanted, 100 if first is None else first or 2**31)
+    if more:
+        from retinue.security.visible import quoted
+
+        whose = ", ".join(f"{count:,} for {quoted(who)}" for who, count in more[:5]) + (", …" if len(more) > 5 else "")
+        click.echo(f"and {sum(count for _, count in more):,} more ({whose}): --first 0 prints all", err=True)
     if as_json:
         say(json.dumps([data_of(request) for request in found], indent=1))
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from retinue.cli.output import say
 
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from retinue.security.approvals import ApprovalRequest
 
 __all__ = ["data_of", "harmless", "in_short", "is_good", "state_of", "tell", "width"]
+
+
+MOST_LINES: Final = 40
+"""Lines of one request's arguments in a list."""
 
 
 def width() -> int:
@@ -74,7 +78,11 @@ def in_short(request: ApprovalRequest) -> list[str]:
         when = f"{request.status} {moment(request.decided_ms or request.created_ms)}"
     what = request.operation or request.message_type
     head = f"{request.id}  {visible(what)} at {visible(request.audience)} for {quoted(request.subject)}  {when}"
-    return [head, *(f"  {line}" for line in shown_arguments(request.arguments, width=width() - 2))]
+    lines = shown_arguments(request.arguments, width=width() - 2)
+    if len(lines) > MOST_LINES:
+        rest = f"… {len(lines) - MOST_LINES:,} more lines, {len(request.stored_arguments):,} characters in all: retinue approvals show {request.id}"
+        lines = [*lines[:MOST_LINES], rest]
+    return [head, *(f"  {line}" for line in lines)]
 
 
 def tell(request: ApprovalRequest | None, event: dict[str, Any] | None, as_json: bool) -> None:

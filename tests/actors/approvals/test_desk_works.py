@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import retinue as rt
+from retinue.actors.approvals import works_asking
 from retinue.actors.approvals.offline import ApprovalsFile
 from retinue.actors.approvals.owners import new_owner
 from retinue.actors.approvals.tables import FILE, row_of
@@ -195,15 +196,20 @@ def test_a_person_sets_a_clock_back_that_was_ahead_and_all_that_was_approved_bef
     consent = desk.file.always("x", reviewer="bob", seconds=100 * DAY / 1_000, subject=None, open_arguments=True)
     with pytest.raises(rt.ApprovalError, match="nothing to reset"):
         desk.file.reset_clock(reviewer="bob")
-    desk.now = NOW + 60 * DAY
-    desk.file.do(Tidy(desk.now))  # a system that ran with a clock that was ahead: it has forgotten what was spent
-    assert desk.sql("SELECT count(*) FROM spent") == [(0,)]
+    desk.now = NOW + 20 * DAY
+    desk.file.do(Tidy(desk.now))  # a system that ran with a clock that was ahead
     desk.now = NOW + 1_000
-    assert desk.file.behind() == 60 * DAY - 1_000 and desk.spend(spent) == "clock"
+    assert desk.file.behind() == 20 * DAY - 1_000 and desk.spend(spent) == "clock"
     done = desk.file.reset_clock(reviewer="carol")
-    assert (done.before_ms, done.now_ms, done.approvals, done.standing) == (NOW + 60 * DAY, desk.now, 2, 1)
+    assert (done.before_ms, done.now_ms, done.approvals, done.standing) == (NOW + 20 * DAY, desk.now, 1, 1)
     assert desk.file.behind() == 0 and desk.file.standing() == [] and desk.file.do(Count(desk.now))["standing"] == 0
-    assert desk.spend(spent) == desk.spend(token) == "store"
+    assert (desk.spend(spent), desk.spend(token)) == ("spent", "store")
+    for trigger in ("requests_are_used_once", "what_is_spent_is_remembered"):
+        desk.sql(f"DROP TRIGGER {trigger}")
+    desk.sql("DELETE FROM spent")
+    assert desk.spend(spent) == "spent", "the request itself is a second witness of its use"
+    desk.sql("UPDATE requests SET used_ms = NULL")
+    assert desk.spend(spent) == "store"
     assert desk.spend(token, kind="standing", standing_id=consent.id, jti="apt_x") == "decided"
     assert desk.file.get(used.id)[1]["void"] and desk.file.get(waiting.id)[0].status == "expired"
     ((who, kind),) = desk.sql("SELECT who, kind FROM events WHERE kind = 'clock reset'")
@@ -288,9 +294,76 @@ def test_what_was_spent_is_forgotten_only_when_no_clock_can_make_it_good_again(d
     desk.now = NOW + 31 * DAY
     desk.file.do(Tidy(desk.now))
     assert desk.sql("SELECT outcome FROM spent") == [("indeterminate",)]  # a person has to look at this one
-    assert desk.spend(one) == "expired"
+    assert desk.spend(one) == "unknown"  # and so is its request
     desk.now = NOW
     assert desk.spend(one) == "clock"
+
+
+def test_what_is_over_for_30_days_is_forgotten_and_nothing_that_anybody_still_needs(desk: Desk) -> None:
+    old = desk.ask(1)
+    edited = desk.file.edit(desk.ask(2).id, {"amount": 3}, reviewer="bob")
+    (interrupted, token), (approved, _) = desk.approved(4), desk.approved(5)
+    desk.spend(token, owner=DEAD)
+    desk.file.refuse(old.id, kind="rejected", reviewer="bob", note="")
+    desk.file.add_feedback(old.id, "a remark", reviewer="bob")
+    desk.now = NOW + 29 * DAY
+    waiting = desk.ask(6)
+    for days, left in ((29, 6), (31, 4), (38, 3), (38, 2), (60, 2), (75, 1)):
+        desk.now = NOW + days * DAY
+        desk.file.do(Tidy(desk.now))
+        found = {request.id for request in desk.file.find(None)}
+        assert len(found) == left, (days, found)
+        assert interrupted.id in found and (days > 60 or waiting.id in found)
+        assert not {old.id, approved.id} & found or days == 29
+        assert edited.id in found or days > 37
+    assert desk.sql("SELECT count(*) FROM feedback") == [(0,)]
+    last, events = desk.file.events(0)
+    assert len(events) < 3 and events[-1]["number"] == last > 10
+    desk.ask(7)
+    with pytest.raises(sqlite3.DatabaseError, match="only added"):
+        desk.sql("DELETE FROM events")
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "whose"),
+    [("MAX_BYTES_OF_SUBJECT", 50, "alice"), ("MAX_BYTES", 50, "bea"), ("MAX_BYTES_AN_HOUR", 50, "alice"), ("MAX_AN_HOUR", 3, "alice")],
+)
+def test_what_the_desk_has_to_keep_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, most: int, whose: str) -> None:
+    monkeypatch.setattr(works_asking, name, most)
+    requests = [desk.ask(amount) for amount in (101, 102, 103)]
+    assert desk.sql("SELECT sum(size) FROM requests") == [(sum(len(request.stored_arguments) for request in requests),)] == [(45,)]
+
+    def reason(subject: str) -> str:
+        try:
+            return desk.ask(999, subject).status
+        except rt.ApprovalError as error:
+            return error.reason
+
+    assert reason(whose) == "full"
+    assert whose == "bea" or reason("bea") == "pending"
+    assert desk.ask(101).id == requests[0].id, "nothing more is kept for what is asked once more"
+    for request in requests:
+        desk.file.refuse(request.id, kind="rejected", reviewer="bob", note="")
+    if "HOUR" in name:
+        assert reason(whose) == "full", "also what was rejected is kept"
+        desk.now += HOUR + 1
+    assert reason(whose) == "pending"
+
+
+def test_what_a_hook_has_rejected_is_rejected_for_a_minute_and_what_a_person_has_is_asked_again(desk: Desk) -> None:
+    def ask(hook: str | None) -> str:
+        request = ApprovalRequest.new(first.binding, dict(first.arguments), message_type="x", reasons=[], context_id="c", now_ms=desk.now)
+        return str(desk.file.do(Ask(row_of(request), desk.now, hook=hook))[0]["id"])
+
+    first = desk.ask()
+    desk.file.refuse(first.id, kind="rejected", reviewer="reviewer rule", note="no")
+    assert ask("reviewer rule") == first.id
+    assert ask("reviewer other") != first.id
+    desk.now += 61_000
+    again = ask("reviewer rule")
+    assert again != first.id
+    desk.file.refuse(again, kind="rejected", reviewer="bob", note="no")
+    assert ask("reviewer rule") not in (again, first.id)
 
 
 @pytest.mark.parametrize(
@@ -302,6 +375,8 @@ def test_what_was_spent_is_forgotten_only_when_no_clock_can_make_it_good_again(d
         "UPDATE requests SET subject = 'mallory'",
         "UPDATE requests SET four_eyes = 1",
         "UPDATE spent SET jti = 'x'",
+        "DELETE FROM spent",
+        "UPDATE requests SET used_ms = 1 WHERE used_ms IS NOT NULL",
         "UPDATE spent SET expires_ms = 0",
         "UPDATE events SET who = 'nobody'",
         "DELETE FROM events",
@@ -367,7 +442,9 @@ def test_after_a_damaged_file_was_mended_nothing_that_was_approved_before_is_goo
         content[(number - 1) * size : number * size] = b"\xff" * size
     path.write_bytes(content)
 
-    assert desk.spend(token) in ("store", "unknown") and desk.spend(other) in ("store", "unknown")
+    desk.file.find(None)
+    assert desk.sql("SELECT * FROM clock") == [(1, NOW)], "the time that the old file had seen is not lost"
+    assert desk.spend(token) in ("store", "unknown", "spent") and desk.spend(other) in ("store", "unknown")
     assert len(list(desk.folder.glob(f"{FILE}.damaged-*.reason.txt"))) == 1
     assert desk.file.get(waiting.id)[0].status == "pending"
     assert desk.file.standing() == []
