@@ -121,6 +121,8 @@ async def test_connections_beyond_the_bound_are_told_so_and_there_is_room_again(
         async def idle() -> None:
             nonlocal count
             async with target.client() as client:
+                await client.send(target.post("/v1/ask", BODY))
+                assert await client.reply() is not None
                 await client.send(b"POST /v1/ask HTTP/1.1\r\n")
                 count += 1
                 if count == 8:

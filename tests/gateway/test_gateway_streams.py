@@ -116,7 +116,7 @@ async def test_a_watch_tells_the_end_of_an_actor_once(tmp_path: Path) -> None:
             text = "".join([part async for part in answer.aiter_text()])
         assert events_of(text) == [("terminated", {"path": "/user/shop", "reason": "stopped", "error": None}), *[]]
         for query in ({"path": "/user/shop"}, {}, {"path": ["/user/a", "/user/b"]}):
-            assert (await shop.client.get("/v1/watch", params=query)).status_code == (404 if query == {"path": "/user/shop"} else 400)
+            assert (await shop.client.get("/v1/watch", params=query)).status_code == (410 if query == {"path": "/user/shop"} else 400)
 
 
 async def test_a_watch_that_is_left_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -157,6 +157,8 @@ class Gateway:
         guard = self._guard
         guard.check_place(visit.headers)
         visit.caller = guard.caller(visit.headers, visit.known)
+        if visit.connection is not None:
+            visit.connection.trust(visit.caller.token_id)
         if self._closing:
             raise GatewayError("the gateway is closing", reason="closing", delivered=False)
         raw = visit.scope.get("raw_path")
@@ -170,6 +172,9 @@ class Gateway:
         caller = getattr(visit, "caller", None)
         if not _recorded_by_gate(error):
             error = self.refusals.note(error, caller=caller)
+        connection = visit.connection
+        if connection is not None and not connection.trusted and (isinstance(error, TokenError) or _is_misdirected(error)):
+            visit.last = True  # who shows no token keeps no connection
         if isinstance(error, TokenError):
             error = shown(error)
             more = (*more, (b"www-authenticate", b"Bearer"))
@@ -218,6 +223,10 @@ def _routes(asking: Asking, describing: Describing, approving: Approving) -> lis
         assert route.methods is not None
         route.methods.discard("HEAD")  # which starlette adds to GET: a stream without a body would last, and say nothing
     return routes
+
+
+def _is_misdirected(error: RetinueError) -> bool:
+    return isinstance(error, GatewayError) and error.reason == "refused_host"
 
 
 def _recorded_by_gate(error: RetinueError) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from retinue.gateway.refusals import Refusals
 
 __all__ = ["Asking", "Failed"]
+
+
+WINDOW: Final = 16
+"""Items of a stream that are made ahead of its reader, where the caller does not say."""
 
 
 class Failed(Exception):
@@ -97,7 +101,7 @@ class Asking:
                 raise Failed(error, handler.raises) from error
         if leaving.left:
             raise Gone
-        await visit.answer(200, b'{"reply":' + self._encoded(target, handler, value) + b"}")
+        await visit.answer(200, b'{"reply":' + self._encoded(target, handler, value, self._bounds.max_reply) + b"}")
 
     async def tell(self, visit: Visit) -> None:
         """POST /v1/tell; with "wait" it waits for room. What is certain to be refused is refused here: 202 says that it was sent, and nothing of what becomes of it."""
@@ -125,20 +129,20 @@ class Asking:
         call, target, message, handler = await self._read(visit, ("timeout", "approvals", "window"))
         timeout = self._timeout(call, handler, self._bounds.stream_timeout)
         reader = target.ref.stream(
-            message, timeout=timeout, window=call.window or 32, context=visit.caller.context, approvals=call.approvals
+            message, timeout=timeout, window=call.window or WINDOW, context=visit.caller.context, approvals=call.approvals
         )
 
         async def items() -> AsyncIterator[tuple[str, bytes]]:
             async with reader as each:
                 async for item in each:
-                    yield "item", self._encoded(target, handler, item)
+                    yield "item", self._encoded(target, handler, item, self._bounds.max_item)
             yield "end", b"{}"
 
         await self._events(visit, items, handler.raises)
 
     async def watch(self, visit: Visit) -> None:
         """GET /v1/watch?path=…"""
-        target = self._wires.target(one_of_query(visit, "path"), visit.caller)
+        target = self._wires.target(one_of_query(visit, "path"), visit.caller, ended=True)
         if not self._wires.handlers(target.cell, visit.caller):
             await self._permits.ask(visit.caller, INSPECT, Inspect(), risk="L0")
         inspects = visit.caller.context.permissions.permits(INSPECT, {})
@@ -243,15 +247,15 @@ class Asking:
             timeout = handler.info.timeout or self._kernel.ask_timeout
         return min(timeout, most)
 
-    def _encoded(self, target: Target, handler: HandlerInfo, value: Any) -> bytes:
+    def _encoded(self, target: Target, handler: HandlerInfo, value: Any, most: int) -> bytes:
         """The answer as JSON. It was given: where it has no form there, that is the handler's mistake, and what it did is done."""
         info = handler.info
         if info.kind == "message":
             return b"null"
         try:
             data = target.wire.registry.encode_value(value, info.reply)
-            if len(data) > self._bounds.max_reply:
-                raise WireError(f"its {len(data)} bytes are more than the limit of {self._bounds.max_reply}", problem="too_large")
+            if len(data) > most:
+                raise WireError(f"its {len(data)} bytes are more than the limit of {most}", problem="too_large")
         except RetinueError as error:
             text = f"{target.cell.path} has handled {info.label}, but its answer cannot be sent: {error}"
             raise Failed(RemoteError(text, type=type(error).__name__)) from error

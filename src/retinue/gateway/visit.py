@@ -59,9 +59,10 @@ class Visit:
         caller: Who asks; set once the guard knows it.
         started: Whether an answer has begun, so that no other one can.
         over: Whether its body has come to the end (or there is none).
+        last: Whether the connection is closed after the answer.
     """
 
-    __slots__ = ("_receive", "_send", "caller", "headers", "over", "scope", "started")
+    __slots__ = ("_receive", "_send", "caller", "headers", "last", "over", "scope", "started")
 
     caller: Caller
 
@@ -71,6 +72,7 @@ class Visit:
         self._send = send
         self.headers = Headers(scope["headers"])
         self.started = False
+        self.last = False
         self.over = self.headers.all(b"content-length") in ([], [b"0"]) and not self.headers.all(b"transfer-encoding")
 
     def known(self, caller: Caller) -> None:
@@ -89,7 +91,7 @@ class Visit:
         """Sends a whole answer: JSON."""
         self.started = True
         headers = [*_HEADERS, (b"content-length", b"%d" % len(body)), *more]
-        if not self.over:
+        if self.last or not self.over:
             headers.append((b"connection", b"close"))
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         if self.over:
@@ -110,15 +112,20 @@ class Visit:
         """Sends one part, at once."""
         await self._send({"type": "http.response.body", "body": body, "more_body": not last})
 
+    @property
+    def connection(self) -> Any:
+        """Our server's connection; None under another server."""
+        return self.scope.get("state", {}).get(CONNECTION)
+
     def leaving(self) -> Leaving:
         """A block that is cancelled when the client leaves: `async with visit.leaving() as leaving: …`, and then look at `leaving.left`."""
-        return Leaving(self.scope.get("state", {}).get(CONNECTION), self._receive)
+        return Leaving(self.connection, self._receive)
 
     async def _drain(self) -> None:
         with trio.move_on_after(LINGER):
             while not self.over:
                 await self.receive()
-        connection = self.scope.get("state", {}).get(CONNECTION)
+        connection = self.connection
         if not self.over and connection is not None:
             connection.abort()
             while True:  # what the connection's reader still holds for us, until it has seen the end
