@@ -75,6 +75,7 @@ class Consent:
         request_id: The request that was approved; None for a standing consent.
         standing_id: The standing consent; None for a token.
         expires_ms: When it ends, in epoch milliseconds.
+        kid: The key that it is signed with, for the desk: it must be trusted still when the consent is spent.
     """
 
     jti: str
@@ -83,6 +84,7 @@ class Consent:
     request_id: str | None = None
     standing_id: str | None = None
     expires_ms: int = 0
+    kid: str = ""
 
 
 @attrs.frozen

@@ -17,6 +17,7 @@ long), the desk is told so ("indeterminate"), and not that the effect was not ru
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from retinue.security.context import SecurityContext
 
 __all__ = ["SPEND_TIMEOUT", "consent_to", "settle"]
+
+_log = logging.getLogger("retinue.approvals")
 
 MOST_QUESTIONS: Final = 3
 """How often the desk is asked about one call whose question changes meanwhile."""
@@ -192,11 +195,13 @@ async def _tell(desk: ConsentDesk, consent: Consent, outcome: str) -> None:
     """The desk hears that the effect was not run, or that nobody knows whether the consent was spent. What goes wrong there leaves the outcome unknown, which is what the desk takes it for anyway."""
     import trio
 
-    with trio.move_on_after(OUTCOME_TIMEOUT, shield=True):
+    with trio.move_on_after(OUTCOME_TIMEOUT, shield=True) as scope:
         try:
             await desk.note_outcome(consent, outcome)
-        except Exception:
-            pass
+        except Exception as error:
+            _log.warning("the desk could not be told of %s (%s): %s: %s", consent.jti, outcome, type(error).__name__, error)
+    if scope.cancelled_caught:
+        _log.warning("the desk was not told within %g s of %s (%s)", OUTCOME_TIMEOUT, consent.jti, outcome)
 
 
 def _refusal(case: Case, error: Exception) -> Exception:

@@ -80,7 +80,8 @@ def own_copy_and_arguments(message: Any) -> tuple[Any, dict[str, Any]]:
     if getattr(kind, "__attrs_attrs__", None) is not None:
         plan = _plan_of(kind)
         if plan.kind is kind and plan.plain:
-            values = plan.read(message)
+            values: tuple[Any, ...] | None = plan.read(message)
+            assert values is not None
             for value in values:
                 if id(type(value)) not in _ATOMS:
                     values = _objects_rebuilt(values)
@@ -206,7 +207,7 @@ def _member(value: Any, kind: Any) -> Any:
     """The member of an enum that there is one of; an object that only looks like one is refused. (The members themselves are as much the program as its classes.)"""
     name, content = value._name_, value._value_
     if issubclass(kind, enum.Flag):
-        found = kind(content) if type(content) is int else None
+        found: Any = kind(content) if type(content) is int else None
         if type(found) is kind and found._value_ == content:
             return found
     elif type(name) is str and kind._member_map_.get(name) is value:

@@ -6,12 +6,15 @@ Public ones beside them anybody may read, and nobody else may write.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 __all__ = [
     "Signature",
@@ -24,6 +27,12 @@ __all__ = [
     "replace_public",
     "signature_of",
 ]
+
+PATIENCE: Final = 5.0
+"""Seconds to wait for the lock of a folder."""
+
+_POLL: Final = 0.01
+"""Seconds from one attempt to the next."""
 
 Signature = tuple[int, ...]
 """What of a file changes when the file does, or who may use it."""
@@ -84,13 +93,31 @@ def _read(path: Path, most: int, forbidden: int, problem: str) -> tuple[bytes, S
 
 @contextlib.contextmanager
 def locked_folder(path: Path) -> Iterator[None]:
-    """Hold the lock of the file's folder: one at a time makes or replaces private files in it. The kernel lets go of it, whatever happens."""
+    """Hold the lock of the file's folder: one at a time makes or replaces private files in it. The kernel lets go of it, whatever happens.
+
+    Raises:
+        TimeoutError: Another process holds it for longer than `PATIENCE` seconds. (An OSError, as whatever else keeps the folder from being locked.)
+    """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        _lock(folder, PATIENCE)
         yield
     finally:
         os.close(folder)
+
+
+def _lock(descriptor: int, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                text = f"another process holds the lock of its folder, for longer than {seconds:g} s. Find it (`lslocks`), and try again"
+                raise TimeoutError(errno.ETIMEDOUT, text) from None
+            time.sleep(_POLL)
+        else:
+            return
 
 
 def create_private(path: Path, data: bytes) -> None:

@@ -415,11 +415,7 @@ class SystemApprovals:
     async def _tell(self, message: Request[R]) -> R:
         self._kernel.guard()
 
-        async def ask() -> R:
-            desk = await self._office.desk()
-            return await desk.ask(message)
-
-        found: R = await self._kernel.consult(ask)
+        found: R = await self._kernel.consult(self._office.decide, message)
         return found
 
     async def _work(self, work: Callable[..., Work[R]], *arguments: Any) -> R:

@@ -15,6 +15,7 @@ import trio
 
 from retinue.actors.approvals.deciding import approval_of, refusal_of
 from retinue.actors.approvals.editing import edited_request
+from retinue.actors.approvals.ledger import INDETERMINATE
 from retinue.actors.approvals.messages import (
     ApprovalEvent,
     Approve,
@@ -29,7 +30,7 @@ from retinue.actors.approvals.messages import (
 from retinue.actors.approvals.standing_rows import standing_row
 from retinue.actors.approvals.tables import Row, request_of, row_of
 from retinue.actors.approvals.works_asking import Decide, Edit, Get, Mark, Search
-from retinue.actors.approvals.works_spending import INDETERMINATE, KeepStanding, Resolve, Tidy, WithdrawStanding
+from retinue.actors.approvals.works_spending import KeepStanding, Resolve, Tidy, WithdrawStanding
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.deferred import Deferred
 from retinue.actors.runtime.watch import StopReason
@@ -61,6 +62,9 @@ TIDY: Final = 60.0
 
 PATIENCE: Final = 60.0
 """Seconds after which somebody who waits for a change is told that there was none, and asks again."""
+
+LAST: Final = 3.0
+"""Seconds that the desk has at the system's end to write down what is left."""
 
 MAX_WAITING: Final = 10_000
 """Who may wait for changes at the same time."""
@@ -96,17 +100,16 @@ class Desk(Actor):
         """Approve; see `Approve`."""
         office = self._office
         request = await self._find(message.id)
-        key = await office.signing_key()
         work = approval_of(
             request,
-            key,
+            message.key,
             reviewer=message.reviewer,
             asserted=message.asserted,
             note=message.note,
             seconds=message.expires_seconds,
             now_ms=office.now_ms,
             batch=message.batch,
-            via=office.owner,
+            via=office.id,
         )
         self._record(request, "approved", message.reviewer, message.asserted, message.note)
         await self._decided(request, work)
@@ -126,7 +129,7 @@ class Desk(Actor):
             note=message.note,
             now_ms=self._office.now_ms,
             batch=message.batch,
-            via=self._office.owner,
+            via=self._office.id,
         )
         self._record(request, kind, message.reviewer, message.asserted, message.note)
         return request_of(await self._decided(request, work))
@@ -137,7 +140,7 @@ class Desk(Actor):
         request = await self._find(message.id)
         now = self._office.now_ms
         new = edited_request(request, message.arguments, reviewer=message.reviewer, now_ms=now, cls=self._class_of(request))
-        work = Edit(request.id, row_of(new), message.reviewer, message.asserted, message.note, now, self._office.owner)
+        work = Edit(request.id, row_of(new), message.reviewer, message.asserted, message.note, now, self._office.id)
         self._record(request, "edited", message.reviewer, message.asserted, f"to {new.id} {message.note}".rstrip())
         return request_of(await self._decided(request, work))
 
@@ -158,10 +161,10 @@ class Desk(Actor):
             open=message.open,
             definition=message.definition,
         )
-        signed = sign_standing(await office.signing_key(), consent)
+        signed = sign_standing(message.key, consent)
         row = standing_row(consent, signed)
         self._write("always", True, message.approver, message.asserted, detail=f"{consent.id}: {row['described']}", subject=message.subject)
-        await self._store.ask(KeepStanding(row, now, office.owner))
+        await self._store.ask(KeepStanding(row, now, office.id))
         self._poked.set()
         return consent
 
@@ -169,7 +172,7 @@ class Desk(Actor):
     async def withdraw(self, message: Withdraw) -> None:
         """Withdraw a standing consent; see `Withdraw`."""
         self._write("withdrawn", False, message.reviewer, asserted=True, detail=message.id)
-        await self._store.ask(WithdrawStanding(message.id, message.reviewer, self._office.now_ms, self._office.owner))
+        await self._store.ask(WithdrawStanding(message.id, message.reviewer, self._office.now_ms, self._office.id))
         self._poked.set()
 
     @handler(raises=_RAISES)
@@ -177,7 +180,7 @@ class Desk(Actor):
         """Note how something ended that was interrupted; see `SettleInterrupted`."""
         self._write("resolved", True, message.reviewer, message.asserted, detail=f"{message.jti}: {message.outcome}: {message.note}")
         await self._store.ask(
-            Resolve(message.jti, message.outcome, message.reviewer, message.asserted, message.note, self._office.now_ms, self._office.owner)
+            Resolve(message.jti, message.outcome, message.reviewer, message.asserted, message.note, self._office.now_ms, self._office.id)
         )
         self._poked.set()
 
@@ -253,6 +256,7 @@ class Desk(Actor):
         """Look into the file for as long as the desk stands: soon where somebody waits, now and then where nobody does."""
         while True:
             try:
+                await self._pay()
                 await self._look()
                 self._told = ""
             except (StoreUnavailable, AuthorityError) as error:
@@ -262,13 +266,18 @@ class Desk(Actor):
                 self._let_go()
                 await trio.sleep(POLL)
             if self._office.folder is None:  # nobody else can change anything, so there is nothing to look for
-                patience = PATIENCE if self._waiting else math.inf
+                patience = PATIENCE if self._waiting else POLL if self._office.owed else math.inf
             else:
                 await trio.sleep(PAUSE)
-                patience = POLL if self._waiting else IDLE_POLL
+                patience = POLL if self._waiting or self._office.owed else IDLE_POLL
             with trio.move_on_after(patience):
                 await self._poked.wait()
             self._poked = trio.Event()
+
+    async def _pay(self) -> None:
+        """Notes the outcomes that could not be noted when they were known. Raises StoreUnavailable: then they wait for the next look."""
+        for jti in list(self._office.owed):
+            await self._office.note(jti)
 
     async def _look(self) -> None:
         now = time.monotonic()
@@ -291,7 +300,8 @@ class Desk(Actor):
     async def _tidy(self) -> None:
         """Ends what is due. Where the clock is behind, that is told once, and put off: looking goes on."""
         try:
-            interrupted = await self._store.ask(Tidy(self._office.now_ms))
+            office = self._office
+            interrupted = await self._store.ask(Tidy(office.now_ms, "", office.owner, (*office.running, *office.owed)))
         except ApprovalError as error:
             if error.reason != "clock":
                 raise
@@ -304,21 +314,23 @@ class Desk(Actor):
             self._interrupted(row)
 
     def _note(self, rows: tuple[Row, ...]) -> bool:
-        """Records what was decided elsewhere. Whether there was any."""
-        others = [row for row in rows if row["kind"] in _DECISIONS and row["via"] != self._office.owner]
-        for row in others:
+        """Records what was decided elsewhere. Whether anything was decided, here or there: what is on record is not recorded again after a restart."""
+        decided = [row for row in rows if row["kind"] in _DECISIONS]
+        for row in decided:
+            if row["via"] == self._office.id:
+                continue
             about = row["request_id"] or row["standing_id"] or row["jti"] or ""
             case = {name: row[name] for name in ("operation", "subject", "message_type")}
             self._write(
                 row["kind"],
                 row["kind"] in ("approved", "always"),
                 row["who"] or "?",
-                True,
+                row["reviewer_asserted"] != 0,  # None, where no request tells: whoever wrote it was not asked for a proof
                 detail=f"in another process: {about} {row['detail']}".rstrip(),
                 path=row["audience"],
                 **case,
             )
-        return bool(others)
+        return bool(decided)
 
     def _interrupted(self, row: Row) -> None:
         text = (
@@ -359,7 +371,9 @@ class Desk(Actor):
         self._let_go()
         if reason is StopReason.SYSTEM:
             try:
-                await self._store.ask(Tidy(self._office.now_ms, self._office.owner), timeout=2.0)
+                with trio.fail_after(LAST):
+                    await self._pay()
+                    await self._store.ask(Tidy(self._office.now_ms, self._office.owner))
             except Exception as error:
                 _log.warning("what was spent and not finished could not be noted: %s", error)
 

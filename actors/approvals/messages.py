@@ -108,6 +108,7 @@ class Approve(Request[str]):
         note: What they say.
         expires_seconds: How long the token is good for: at most 3,600 seconds.
         batch: The id of the decision that it is decided in together with others.
+        key: The private key, as the office adds it.
     """
 
     id: str
@@ -116,6 +117,7 @@ class Approve(Request[str]):
     note: str
     expires_seconds: float
     batch: str | None = None
+    key: Any = attrs.field(default=None, repr=False)
 
 
 @message(name="retinue-approvals/Reject@1", timeout=TIMEOUT)
@@ -170,6 +172,7 @@ class KeepAlways(Request[StandingConsent]):
         constraints: On the arguments, by name.
         open: Whether arguments without a constraint may be anything.
         lifetime_ms: How long it is in force, in milliseconds.
+        key: The private key, as the office adds it.
     """
 
     pattern: str
@@ -182,6 +185,7 @@ class KeepAlways(Request[StandingConsent]):
     constraints: Mapping[str, Any]
     open: bool
     lifetime_ms: int
+    key: Any = attrs.field(default=None, repr=False)
 
 
 @message(name="retinue-approvals/Withdraw@1", timeout=TIMEOUT)

@@ -6,26 +6,30 @@ commits; only decisions go through the desk's mailbox.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
+import attrs
 import trio
 
 from retinue.actors.approvals.desk import Desk
 from retinue.actors.approvals.keys import DeskKeys
 from retinue.actors.approvals.memory import MemoryStore
-from retinue.actors.approvals.messages import Approve, EditRequest, Poke, Reject
+from retinue.actors.approvals.messages import Approve, EditRequest, KeepAlways, Poke, Reject
 from retinue.actors.approvals.owners import new_owner
-from retinue.actors.approvals.review import Review, Reviewer, ask_reviewer, name_of
+from retinue.actors.approvals.review import HookThreads, Review, Reviewer, ask_reviewer, name_of
 from retinue.actors.approvals.standing_rows import StandingReader
 from retinue.actors.approvals.tables import FILE, SCHEMA, question_digest, request_of, row_of
 from retinue.actors.approvals.works_asking import Ask, Get
 from retinue.actors.approvals.works_spending import ListStanding, NoteOutcome, Spend, Unresolved, Unspent
 from retinue.actors.runtime.approving import APPROVAL_LIFETIME
+from retinue.actors.runtime.errors import Unanswered
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.store import Store
+from retinue.actors.store.work import Work
 from retinue.capabilities.consent import Consent, Question
 from retinue.security.approval_tokens import ApprovalToken, read_token
 from retinue.security.approvals import ApprovalRequest, new_id
@@ -40,8 +44,16 @@ __all__ = ["Office"]
 
 _log = logging.getLogger("retinue.approvals")
 
+R = TypeVar("R")
+
 MAX_REVIEWERS: Final = 32
 """Plain reviewer hooks that may run at the same time, each in a thread; further ones wait, within their time."""
+
+MAX_ASKING: Final = 512
+"""Works that the gate may have at the store at once; further ones wait here. The store takes twice as many, so that the desk's own always find room."""
+
+READ_AT_ONCE: Final = 32
+"""Standing consents that are read in one go."""
 
 MAX_EDITS: Final = 3
 """How often in a row a reviewer hook may edit one call."""
@@ -60,6 +72,12 @@ class Office:
         reviewer: The reviewer hook, or None.
         reviewer_timeout: Seconds that the hook may take.
         lifetime: Seconds that a request waits for a person.
+
+    Attributes:
+        owner: Who spends here: this one run of the system.
+        id: Who decides here: the same after a restart that goes on with the same audit file, whose decisions are on record in it already.
+        running: What was spent here, and is not told to have ended.
+        owed: Outcomes that are not noted yet, by what was spent.
     """
 
     def __init__(
@@ -68,6 +86,9 @@ class Office:
         self.kernel = kernel
         self.folder = folder
         self.owner = new_owner()
+        self.id = _id_of_desk(kernel, self.owner)
+        self.running: set[str] = set()
+        self.owed: dict[str, str] = {}
         self.keys = DeskKeys(folder)
         self._reviewer = reviewer
         self._reviewer_timeout = reviewer_timeout
@@ -76,7 +97,8 @@ class Office:
         self._store: Ref[Any] | None = None
         self._desk: Ref[Desk] | None = None
         self.standing = StandingReader()
-        self._reviewers = trio.CapacityLimiter(MAX_REVIEWERS)
+        self._reviewers = HookThreads(MAX_REVIEWERS)
+        self._room = trio.CapacityLimiter(MAX_ASKING)
         self._reviewing: dict[str, trio.Event] = {}
 
     # -- the actors --------------------------------------------------------------------------------------------------------------------------------
@@ -92,6 +114,18 @@ class Office:
             await self._open()
         assert self._store is not None
         return self._store
+
+    async def _ask_store(self, work: Work[R]) -> R:
+        """For the gate: asks the store, where that has room."""
+        try:
+            self._room.acquire_nowait()
+        except trio.WouldBlock:
+            await self._room.acquire()
+        try:
+            found: R = await (await self.store()).ask(work)
+            return found
+        finally:
+            self._room.release()
 
     async def desk(self) -> Ref[Desk]:
         """The actor that decides. Raises StoreUnavailable."""
@@ -123,24 +157,31 @@ class Office:
         if self.folder is None:
             return self.keys.signing()
         # In a thread: the key's folder may be locked by another process, while it mends a file.
-        return await trio.to_thread.run_sync(self.keys.signing)
+        return await trio.to_thread.run_sync(self.keys.signing, abandon_on_cancel=True)
+
+    async def decide(self, message: Any) -> Any:
+        """Tells the desk. The key for what is signed is fetched before, so that nobody waits for it who needs none."""
+        desk = await self.desk()
+        if isinstance(message, Approve | KeepAlways):
+            fields: Any = message
+            message = attrs.evolve(fields, key=await self.signing_key())
+        return await desk.ask(message)
 
     # -- what the gate asks: see `retinue.capabilities.consent` ---------------------------------------------------------------------------------------
 
     async def consider(self, question: Question, approvals: Sequence[str]) -> Consent:
         """Finds a consent among the tokens, or a standing one; else makes a request, and asks the reviewer hook where there is one."""
-        store = await self.store()
         refused: list[ApprovalError] = []
         for text in approvals:
             try:
                 token = self._read(text, question)
-                await store.ask(Unspent(token.jti, token.request_id, self.now_ms))
+                await self._ask_store(Unspent(token.jti, token.request_id, self.now_ms))
             except ApprovalError as error:
                 if error.reason in _STOPS:
                     raise
                 refused.append(error)
             else:
-                return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms)
+                return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms, _kid_of(text))
         standing = await self._find_standing(question)
         before = None if standing is None else await self._unresolved(question)
         if standing is not None and before is None:
@@ -155,6 +196,7 @@ class Office:
     async def spend(self, question: Question, consent: Consent) -> None:
         """Uses a consent up: the commit point."""
         binding = question.binding
+        self._check_known(consent)
         work = Spend(
             jti=consent.jti,
             kind=consent.kind,
@@ -170,20 +212,47 @@ class Office:
             owner=self.owner,
             now_ms=self.now_ms,
         )
-        store = await self.store()
+        self.running.add(consent.jti)
         try:
-            await store.ask(work)
+            await self._ask_store(work)
         except ApprovalError as error:
+            self.running.discard(consent.jti)
             if error.reason in ("spent", "decided", "unknown"):
                 reason = "spent" if error.reason == "spent" else "withdrawn"
                 raise Denied(str(error), operation=binding.operation, subject=binding.subject, reason=reason) from error
             raise
 
     async def note_outcome(self, consent: Consent, outcome: str) -> None:
-        """Notes how a spent consent's effect ended."""
-        store = await self.store()
-        await store.ask(NoteOutcome(consent.jti, outcome, self.now_ms))
+        """Notes how a spent consent's effect ended. Where the file cannot be used, the desk tries again until the system's end."""
+        self.owed[consent.jti] = outcome
+        self.running.discard(consent.jti)
+        try:
+            await self.note(consent.jti)
+        except (StoreUnavailable, Unanswered) as error:
+            _log.warning("the outcome of %s could not be noted yet, and is tried again: %s", consent.jti, error)
         await self._poke()
+
+    async def note(self, jti: str) -> None:
+        """Notes an outcome that is owed. Raises StoreUnavailable, or Unanswered: then it is owed still."""
+        outcome = self.owed.get(jti)
+        if outcome is not None:
+            try:
+                store = await self.store()
+                await store.ask(NoteOutcome(jti, outcome, self.now_ms))
+            except (StoreUnavailable, Unanswered):
+                raise
+            except Exception:  # a fault that trying again does not mend: it is found as interrupted
+                self.owed.pop(jti, None)
+                raise
+            self.owed.pop(jti, None)
+
+    def _check_known(self, consent: Consent) -> None:
+        """What was found valid may not be any more: its key was taken out of trust since. Raises ApprovalError."""
+        if consent.kid and self.keys.verifying().find(consent.kid) is None:
+            raise ApprovalError(
+                f"the key {consent.kid} that the approval {consent.jti} is signed with is not trusted any more. Ask again.",
+                reason="unknown_key",
+            )
 
     def _read(self, text: str, question: Question) -> ApprovalToken:
         """The token, where it is genuine and fits the question. Nothing is read from the file of what was spent yet."""
@@ -192,12 +261,15 @@ class Office:
         return token
 
     async def _find_standing(self, question: Question) -> Consent | None:
-        store = await self.store()
         now = self.now_ms
-        rows = await store.ask(ListStanding(now, judging=True))
-        for consent in self.standing.read_all(rows, self.keys):
-            if consent.covers(question.binding, question.arguments, self.kernel.authority.sources, now, four_eyes=question.four_eyes):
-                return Consent(new_id("apt"), consent.approver, "standing", None, consent.id, consent.expires_ms)
+        binding = question.binding
+        rows = await self._ask_store(ListStanding(now, True, (binding.subject, binding.tenant, binding.audience)))
+        for start in range(0, len(rows), READ_AT_ONCE):
+            for consent in self.standing.read_all(rows[start : start + READ_AT_ONCE], self.keys):
+                if consent.covers(binding, question.arguments, self.kernel.authority.sources, now, four_eyes=question.four_eyes):
+                    kid = self.standing.kid_of(consent)
+                    return Consent(new_id("apt"), consent.approver, "standing", None, consent.id, consent.expires_ms, kid)
+            await trio.lowlevel.checkpoint()  # checking signatures takes its time, the first time
         return None
 
     async def _unresolved(self, question: Question) -> str | None:
@@ -219,7 +291,7 @@ class Office:
                 request = await self._look_up(request.id)
             if request.status == "approved" and request.token is not None and request.binding == question.binding:
                 token = self._read(request.token, question)
-                return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms)
+                return Consent(token.jti, token.approver, "token", token.request_id, None, token.expires_ms, _kid_of(request.token))
         raise _required(question, request) from (refused[-1] if refused else None)
 
     async def _request(self, question: Question, why: str) -> ApprovalRequest:
@@ -236,8 +308,7 @@ class Office:
             four_eyes=question.four_eyes,
             lifetime_ms=self._lifetime_ms,
         )
-        store = await self.store()
-        row, made = await store.ask(Ask(row_of(new), now, self.owner))
+        row, made = await self._ask_store(Ask(row_of(new), now, self.owner, None if self._reviewer is None else name_of(self._reviewer)))
         if made:
             await self._poke()
         return request_of(row)
@@ -275,23 +346,31 @@ class Office:
         """Decides as the hook says. Where another was quicker, their decision holds."""
         assert self._reviewer is not None
         who = name_of(self._reviewer)
-        desk = await self.desk()
         try:
             if review.kind == "approve":
-                await desk.ask(Approve(request.id, who, True, review.note, 3_600))
+                await self.decide(Approve(request.id, who, True, review.note, 3_600))
             elif review.kind == "edit":
-                edited: ApprovalRequest = await desk.ask(EditRequest(request.id, review.arguments, who, True, review.note))
+                edited: ApprovalRequest = await self.decide(EditRequest(request.id, review.arguments, who, True, review.note))
                 return edited
             else:
                 kind = "rejected" if review.kind == "reject" else "responded"
-                await desk.ask(Reject(request.id, who, True, review.note, kind))
+                await self.decide(Reject(request.id, who, True, review.note, kind))
         except ApprovalError as error:
             _log.warning("the reviewer hook's decision about %s was not taken: %s", request.id, error)
         return await self._look_up(request.id)
 
     async def _look_up(self, request_id: str) -> ApprovalRequest:
-        store = await self.store()
-        return request_of(await store.ask(Get(request_id, self.now_ms)), token=True)
+        return request_of(await self._ask_store(Get(request_id, self.now_ms)), token=True)
+
+
+def _id_of_desk(kernel: Kernel, owner: str) -> str:
+    file = kernel.book.file
+    return owner if file is None else f"desk {hashlib.sha256(str(file).encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+
+
+def _kid_of(text: str) -> str:
+    """The name of the key that a text is signed with, which was found genuine."""
+    return text.split(".", 2)[1]
 
 
 def _warm_up() -> None:

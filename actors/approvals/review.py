@@ -18,7 +18,7 @@ from retinue.actors.approvals.deciding import MAX_NOTE
 from retinue.security.approvals import ApprovalRequest
 from retinue.security.errors import DefinitionError
 
-__all__ = ["Review", "Reviewer", "ask_reviewer", "name_of"]
+__all__ = ["HookThreads", "Review", "Reviewer", "ask_reviewer", "name_of"]
 
 _log = logging.getLogger("retinue.approvals")
 
@@ -88,22 +88,70 @@ def name_of(reviewer: Reviewer) -> str:
     return f"reviewer {name}"[:255]
 
 
-async def ask_reviewer(reviewer: Reviewer, request: ApprovalRequest, timeout: float, limiter: trio.CapacityLimiter) -> Review | None:
+class HookThreads:
+    """Threads for plain hooks: so many at once, and no more. One that never comes back keeps its thread, and must not take everybody's.
+
+    Args:
+        most: How many.
+    """
+
+    __slots__ = ("_late", "_most", "limiter")
+
+    def __init__(self, most: int) -> None:
+        self.limiter = trio.CapacityLimiter(most)
+        self._most = most
+        self._late: set[object] = set()
+
+    @property
+    def lost(self) -> bool:
+        """Whether each of them is with a hook that has used its time up: then nobody waits for one."""
+        return len(self._late) >= self._most
+
+    async def run(self, hook: Callable[[ApprovalRequest], object], request: ApprovalRequest) -> object:
+        """What the hook answers. Cancellation leaves it behind in its thread."""
+        mark = object()
+        begun = ended = False
+
+        def call() -> object:
+            nonlocal begun, ended
+            begun = True
+            try:
+                return hook(request)
+            finally:
+                ended = True
+                self._late.discard(mark)
+
+        try:
+            return await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=self.limiter)
+        except trio.Cancelled:
+            if begun:
+                self._late.add(mark)
+                if ended:  # in this very moment
+                    self._late.discard(mark)
+            raise
+
+
+async def ask_reviewer(reviewer: Reviewer, request: ApprovalRequest, timeout: float, threads: HookThreads) -> Review | None:
     """Asks a hook; None where it decides nothing. Only cancellation gets out of here.
 
     Args:
         reviewer: The hook.
         request: What it is asked about.
         timeout: Seconds that it may take.
-        limiter: How many plain hooks may run at once: one that never comes back keeps its thread, and must not take everybody's.
+        threads: For plain hooks.
     """
+    if threads.lost and not _is_async(reviewer):
+        _log.warning(
+            "no reviewer hook that began has come back in its time, so it is not asked about %s, which waits for a person", request.id
+        )
+        return None
     answer: object = None
     with trio.move_on_after(timeout) as scope:
         try:
             if _is_async(reviewer):
                 answer = await _awaited(reviewer(request))
             else:
-                answer = await trio.to_thread.run_sync(reviewer, request, abandon_on_cancel=True, limiter=limiter)
+                answer = await threads.run(reviewer, request)
                 if inspect.isawaitable(answer):
                     answer = await _awaited(answer)
         except Exception:

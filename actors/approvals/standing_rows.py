@@ -40,38 +40,42 @@ def standing_row(consent: StandingConsent, signed: str) -> Row:
 class StandingReader:
     """Reads standing consents from rows, and checks each signature once for each set of keys."""
 
-    __slots__ = ("_keys", "_known")
+    __slots__ = ("_keys", "_kids", "_known")
 
     def __init__(self) -> None:
+        self._kids: dict[str, str] = {}
         self._keys: VerifyingKeys | None = None
         self._known: dict[str, StandingConsent | None] = {}
 
     def read_all(self, rows: Iterable[Row], keys: DeskKeys) -> list[StandingConsent]:
         """The consents of rows, without those that are none. Raises ApprovalError where the keys cannot be used (reason "key")."""
-        found = []
-        for row in rows:
-            try:
-                consent = self.read(row, keys.verifying())
-            except ApprovalError as error:
-                if error.reason != "unknown_key":  # no key at all is trusted: so no signature fits
-                    raise
-                continue
-            if consent is not None:
-                found.append(consent)
-        return found
+        try:
+            trusted = keys.verifying()  # one look at their file for all of them
+        except ApprovalError as error:
+            if error.reason != "unknown_key":
+                raise
+            return []  # no key at all is trusted: so no signature fits
+        return [consent for consent in (self.read(row, trusted) for row in rows) if consent is not None]
 
     def read(self, row: Row, keys: VerifyingKeys) -> StandingConsent | None:
         """The consent; None where the signature does not fit, or the row's id is another than the signed one: somebody wrote into the file."""
         if keys != self._keys:
             self._keys = keys
             self._known.clear()
+            self._kids.clear()
         signed = row["signed"]
         if signed not in self._known:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
+                self._kids.clear()
             try:
-                self._known[signed] = read_standing(signed, keys)
+                found = self._known[signed] = read_standing(signed, keys)
+                self._kids[found.id] = signed.split(".", 2)[1]
             except ApprovalError:
                 self._known[signed] = None
-        found = self._known[signed]
-        return found if found is not None and found.id == row["id"] else None
+        known = self._known[signed]
+        return known if known is not None and known.id == row["id"] else None
+
+    def kid_of(self, consent: StandingConsent) -> str:
+        """The name of the key that a consent is signed with, which was read here."""
+        return self._kids[consent.id]

@@ -392,22 +392,31 @@ class ListStanding(Work[tuple[Row, ...]]):
     Attributes:
         now_ms: The time.
         judging: Whether something will be permitted by them, and not only shown.
+        call: With `judging`: the subject, tenant and audience of a call that they may be for. (A column that somebody changed only hides one: what one is for is
+            signed.)
     """
 
     reads: ClassVar[bool] = True
 
     now_ms: int
     judging: bool = False
+    call: tuple[str, str | None, str] | None = None
 
     def run(self, database: Database) -> tuple[Row, ...]:
         """See the class. Raises ApprovalError ("clock")."""
         now = seen_at(database, self.now_ms) if self.judging else read_at(database, self.now_ms)
+        which = (
+            ""
+            if self.call is None
+            else "AND (subject IS NULL OR subject = ?) AND (tenant IS NULL OR tenant = ?) AND (audience IS NULL OR audience = ?)"
+        )
         return tuple(
             rows(
                 database,
-                "SELECT * FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ? AND epoch = ? ORDER BY issued_ms, rowid",
+                f"SELECT * FROM standing WHERE withdrawn_ms IS NULL AND expires_ms > ? AND epoch = ? {which} ORDER BY issued_ms, rowid",  # noqa: S608 - fixed
                 now,
                 epoch_of(database),
+                *(self.call or ()),
             )
         )
 

@@ -115,5 +115,9 @@ class DeskWay:
         await self._kernel.consult(spend)
 
     async def note_outcome(self, consent: Consent, outcome: str) -> None:
-        """See `ConsentDesk`."""
-        await (await self._desk()).note_outcome(consent, outcome)  # it is called in a consultation
+        """See `ConsentDesk`. A turn calls it too, for what was spent and not run: the desk's actors would refuse the turn's own authority."""
+
+        async def note() -> None:
+            await (await self._desk()).note_outcome(consent, outcome)
+
+        await self._kernel.consult(note)

@@ -118,6 +118,12 @@ class AuditBook:
         if self.log is not None:
             self.log.record("start", allowed=True, security=root, detail=f"the system {name}")
 
+    @property
+    def file(self) -> Path | None:
+        """The file that the log is in; None where it is in memory, or in something else."""
+        found = self._file if self._file is not None or self.log is None else getattr(self.log._sink, "path", None)
+        return found if isinstance(found, Path) else None
+
     def verify(self) -> int:
         """Checks every record that there is, in any thread, and returns how many. Raises AuditBroken."""
         if self.log is None:

@@ -10,13 +10,14 @@ _SETTLING = "capabilities/settling.py"
 _GATE = ("tests/capabilities/test_consent_gate.py",)
 _TURNS = ("tests/actors/runtime/test_consent_in_turns.py",)
 _ENDS = ("tests/actors/runtime/test_consent_ends.py",)
+_OUTCOMES = ("tests/actors/approvals/test_outcomes_at_the_desk.py",)
 _HOUSE = ("tests/actors/runtime/test_system_actors.py",)
 
 CONSENT = (
     Mutant(
         "an approval is spent before the intent is on record",
         _SETTLING,
-        "        record = _record(gate, case, consent)\n        await _spend(desk, case, question, consent)\n",
+        "        record = _record(gate, case, consent)\n        spent = None  # until that is known\n        await _spend(desk, case, question, consent)\n",
         "        await _spend(desk, case, question, consent)\n        record = _record(gate, case, consent)\n",
         _GATE,
     ),
@@ -68,7 +69,37 @@ CONSENT = (
         "                pass\n",
         _GATE,
     ),
-    Mutant("the desk is not told what was not run", _SETTLING, "        if spent:\n", "        if not spent:\n", _GATE),
+    Mutant(
+        "the desk is not told what was not run", _SETTLING, "            if spent is not False:\n", "            if spent is None:\n", _GATE
+    ),
+    Mutant(
+        "a turn's own authority tells the desk what was not run",
+        "actors/runtime/approving.py",
+        "        await self._kernel.consult(note)\n",
+        "        await note()\n",
+        _OUTCOMES,
+    ),
+    Mutant(
+        "what could not be noted at once is forgotten",
+        "actors/approvals/desk.py",
+        "                await self._pay()\n                await self._look()\n",
+        "                await self._look()\n",
+        _OUTCOMES,
+    ),
+    Mutant(
+        "what was spent here and is not being done is taken for being done",
+        "actors/approvals/works_spending.py",
+        'row["jti"] not in self.running\n',
+        "self.running is None\n",
+        _OUTCOMES,
+    ),
+    Mutant(
+        "a key that was taken away meanwhile is not looked for",
+        "actors/approvals/office.py",
+        "        self._check_known(consent)\n",
+        "",
+        ("tests/actors/approvals/test_desk_holds.py",),
+    ),
     Mutant(
         "what the desk says is taken for a consent",
         _SETTLING,
