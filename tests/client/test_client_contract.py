@@ -352,8 +352,7 @@ def test_a_watch_tells_of_the_end(face: Face, shared_shop: RunningShop) -> None:
             terminated = await watch.wait()
             assert (terminated.path, terminated.reason, terminated.error) == (path, StopReason.STOPPED, None)
             assert await watch.wait() is terminated is watch.terminated
-        with pytest.raises(rt.ActorStopped):
-            await ref.watch().wait()
+        assert (await ref.watch().wait(timeout=5)).reason is StopReason.STOPPED, "one that was seen here is known for a while"
         with pytest.raises(rt.GatewayError) as caught:
             await client.ref("/user/never").watch().wait()
         assert caught.value.reason == "not_found"
@@ -376,8 +375,7 @@ def test_a_watch_can_be_given_up_and_taken_up_again(face: Face, shared_shop: Run
                 with pytest.raises(rt.AskTimeout):
                     await watch.wait(timeout=seconds)
             assert watch.terminated is None
-        async with ref.watch() as watch:
-            await ref.tell(Halt())
+            await ref.tell(Halt())  # nothing is missed between two waits
             assert (await watch.wait(timeout=10)).reason is StopReason.STOPPED
             assert (await watch.wait(timeout=0)).path == path
         for wrong in (-1, math.nan, "1", True):

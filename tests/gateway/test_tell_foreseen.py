@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import retinue as rt
-from gateway_shop import Open, call, error_of, open_shop
+from gateway_shop import Open, call, error_of, events_of, open_shop
 
 
 @rt.message(name="shop/Move@1")
@@ -190,7 +190,7 @@ async def test_an_actor_that_has_ended_is_told_from_one_that_never_was(tmp_path:
             error = error_of(answer)
             assert (answer.status_code, error["type"], error["begun"]) == (410, "ActorStopped", False)
         watched = await at.client.get("/v1/watch?path=/user/till", headers={"Authorization": f"Bearer {token}"})
-        assert watched.status_code == 410
+        assert events_of(watched.text) == [("terminated", {"path": "/user/till", "reason": "stopped", "error": None})]
         assert (await at.client.post("/v1/tell", json=call("Note", "/user/never", text="x"))).status_code == 404
         await at.system.spawn(Till, [], name="till")
         assert (await tell(at, token, body("shop/Move@1"))).status_code == 202

@@ -304,7 +304,7 @@ def _talk(url: str, token: str | None, token_file: Path | None, timeout: float, 
     except RetinueError as error:
         raise failed(error, as_json=as_json) from None
     except click.ClickException as error:
-        error.message = harmless(error.message)  # names that a server gave may stand in it
+        vars(error)["message"] = harmless(error.message)  # names that a server gave may stand in it
         raise
     except KeyboardInterrupt:
         raise SystemExit(130) from None

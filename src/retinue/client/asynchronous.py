@@ -376,14 +376,13 @@ class RemoteWatch:
         """Waits until the actor has ended.
 
         Args:
-            timeout: Seconds; default: no limit of its own. After a time-out the next `wait` watches anew.
+            timeout: Seconds; default: no limit of its own. After a time-out it can be waited for again.
 
         Raises:
             AskTimeout: The actor still lives after `timeout`; or the watch has lasted as long as the gateway lets one last (an hour, unless it was told
                 otherwise). Watch again.
             StreamClosed: The connection was lost.
-            ActorStopped: The actor had ended before the watch began.
-            GatewayError: There is no such actor.
+            GatewayError: There is no such actor, and was none that the gateway remembers.
         """
         seconds = math.inf if timeout is None else seconds_of(timeout)
         if self.terminated is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final, overload
 
 import httpx
 
-from retinue.actors.runtime.errors import ActorStopped, AskTimeout, StreamClosed
+from retinue.actors.runtime.errors import AskTimeout, StreamClosed
 from retinue.actors.runtime.receipts import Receipt
 from retinue.client.address import check_path
 from retinue.client.answers import Body, check_events, value_of
@@ -326,7 +326,7 @@ class RemoteWatch:
                     self.terminated = self._next()
             except (RetinueError, StopIteration) as error:
                 self._close()
-                if time.monotonic() >= end and not isinstance(error, ActorStopped):
+                if time.monotonic() >= end:
                     raise still_lives(self._path, seconds) from None
                 if isinstance(error, StopIteration):
                     raise StreamClosed("the watch ended, and did not say that the actor has") from None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
-from retinue.mailbox.messages import Message, message
+from retinue.mailbox.messages import Message, message, message_info
 from retinue.security.decisions import DENY
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ class Permits:
 
     def layers_permit(self, caller: Caller, operation: str, asked: Message) -> bool:
         """Whether the layers of the caller's context do not refuse that. A look alone: nothing is recorded, and no policy asked."""
-        return self.layers_permit_call(caller, operation, {field.name: getattr(asked, field.name) for field in attrs.fields(type(asked))})
+        return self.layers_permit_call(caller, operation, {name: getattr(asked, name) for name in message_info(type(asked)).field_types})
 
     def layers_permit_call(self, caller: Caller, operation: str, arguments: Mapping[str, object]) -> bool:
         """The same for a call with these arguments."""

@@ -34,8 +34,8 @@ MOST_WIRES: Final = 512
 MOST_LISTED: Final = 1_000
 """Actors that are described at one time; any other one is described by its path."""
 
-MOST_SEEN: Final = 4_096
-"""Paths of actors that somebody has asked for, and that are told from those that never were; the oldest are forgotten."""
+MOST_SEEN: Final = 1_024
+"""Actors that somebody has asked for, and that are known for a while after their end; the oldest are forgotten."""
 
 MAX_DEPTH: Final = 64
 """Levels of objects and arrays in a message, and in an answer."""
@@ -93,7 +93,7 @@ class Wires:
         self._kernel = kernel
         self._limits = Limits(max_bytes=max(bounds.max_reply, bounds.max_body), max_depth=MAX_DEPTH)
         self._known: dict[Any, Wire] = {}
-        self._seen: dict[str, None] = {}
+        self._seen: dict[str, Cell] = {}
         self._open = open_handlers
 
     def of(self, cell: Cell) -> Wire:
@@ -106,8 +106,8 @@ class Wires:
             wire = self._known[cls] = Wire(cell, self._limits)
         return wire
 
-    def target(self, path: str, caller: Caller) -> Target:
-        """The living actor at a path under `/user`.
+    def target(self, path: str, caller: Caller, *, ended: bool = False) -> Target:
+        """The living actor at a path under `/user`; with `ended`, also one that has ended since somebody asked for it.
 
         Raises:
             GatewayError: There is none ("not_found").
@@ -117,14 +117,18 @@ class Wires:
         check_some(caller.context, "the gateway")
         ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
         if ref is None:
-            if path in self._seen:
+            seen = self._seen.get(path)
+            if seen is not None and ended:
+                return Target(seen, self.of(seen))
+            if seen is not None:
                 raise ActorStopped(f"the actor at {path} has ended. Nothing was done.", path=path, begun=False)
             shown = f"at {path[:200]}" if _PATH.fullmatch(path) else "there: a path is /user/NAME, and further /NAME below that"
             raise GatewayError(f"there is no actor {shown}", reason="not_found", delivered=False)
-        if path not in self._seen:
+        if self._seen.get(path) is not ref._cell:
+            self._seen.pop(path, None)
             if len(self._seen) >= MOST_SEEN:
                 del self._seen[next(iter(self._seen))]
-            self._seen[path] = None
+            self._seen[path] = ref._cell
         return Target(ref._cell, self.of(ref._cell))
 
     def message(self, target: Target, data: Any, caller: Caller) -> tuple[Any, HandlerInfo]:
