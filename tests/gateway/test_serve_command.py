@@ -218,6 +218,8 @@ def test_what_cannot_be_served_is_refused_with_the_reason(folder: Path) -> None:
         for arguments, code, text in (
             (["shop:main", "--host", "0.0.0.0"], 2, "--allow-remote"),
             (["shop:Shop"], 2, "is a class"),
+            (["shop:main", "--approval-lifetime", "400d"], 2, "366d"),
+            (["shop:main", "--approval-lifetime", "0.5s"], 2, "from 1s"),
             (["shop:no_system"], 2, "one argument, the system"),
             (["shop:main", "--port", port, "--data-dir", "data"], 1, "cannot listen"),
             (["shop:plain", "--port", port, "--data-dir", "data"], 1, "cannot listen"),

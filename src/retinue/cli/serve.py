@@ -26,6 +26,7 @@ DATA_DIR: Final = ".retinue"
 PORT: Final = 8420
 GRACE: Final = 5.0
 MOST_RATE: Final = 1e9
+MOST_LIFETIME: Final = 366 * 86_400
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -41,6 +42,7 @@ class Choice:
         audience: Who this is, where tokens are for one of several; None: tokens for anybody.
         data_dir: Its folder.
         grace: Seconds that what is in progress has at the end.
+        approval_lifetime: Seconds that a request for a person's consent waits.
         gateway: The gateway's other options.
     """
 
@@ -50,6 +52,7 @@ class Choice:
     audience: str | None
     data_dir: Path
     grace: float
+    approval_lifetime: float
     gateway: dict[str, Any]
 
 
@@ -57,6 +60,15 @@ def _check_rate(context: click.Context, parameter: click.Parameter, value: float
     if math.isnan(value) or value <= 0 or MOST_RATE < value < math.inf:
         raise click.BadParameter(f"give a number above 0 and up to {MOST_RATE:,.0f}, or inf for no limit", context, parameter)
     return value
+
+
+def _check_lifetime(context: click.Context, parameter: click.Parameter, text: str) -> float:
+    from retinue.cli.restricting import seconds_of
+
+    seconds = seconds_of(context, parameter, text)
+    if seconds is None or not 1 <= seconds <= MOST_LIFETIME:
+        raise click.BadParameter(f"{text} is too short or too long: from 1s to 366d", context, parameter)
+    return seconds
 
 
 def _check_grace(context: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -97,6 +109,14 @@ class Terminated(BaseException):
     callback=_check_grace,
     help="Seconds for what is in progress at the end.",
 )
+@click.option(
+    "--approval-lifetime",
+    metavar="LENGTH",
+    default="7d",
+    show_default=True,
+    callback=_check_lifetime,
+    help="How long a request for a person's consent waits: 3600, 90s, 8h, 7d; from 1s to 366d.",
+)
 def serve(
     spec: str,
     host: str,
@@ -110,6 +130,7 @@ def serve(
     no_open_handlers: bool,
     allow_remote: bool,
     grace: float,
+    approval_lifetime: float,
 ) -> None:
     """Run a system that scripts in other processes talk to, with a sealed token each.
 
@@ -138,7 +159,7 @@ def serve(
         "rate": rate,
         "burst": 1 if rate == math.inf else max(1, int(2 * rate)),
     }
-    choice = Choice(spec, f"{named}:{port}", name, audience, data_dir, grace, options)
+    choice = Choice(spec, f"{named}:{port}", name, audience, data_dir, grace, approval_lifetime, options)
     _check_signature(function, spec)
     from retinue.errors import RetinueError
 
@@ -248,7 +269,7 @@ async def _main(function: Callable[..., Any], choice: Choice) -> int:
 
     code = 0
     failure: click.ClickException | None = None
-    async with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
+    async with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace, approval_lifetime=choice.approval_lifetime) as system:
         gateway = Gateway(system, system.sealer(audience=choice.audience), **choice.gateway)
         ready = trio.Event()
         done = trio.Event()
@@ -316,7 +337,7 @@ def _serve_plain(function: Callable[..., Any], choice: Choice) -> int:
     for number in _SIGNALS:
         signal.signal(number, on_signal)
     code = 0
-    with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace) as system:
+    with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace, approval_lifetime=choice.approval_lifetime) as system:
         stop = _Beside(system, choice)
         try:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import trio
 
 import retinue as rt
 from approval_bank import Bank, Odd, Pay, alice_of, move_clock, outcome, request_for, system_on
+from retinue import sync
 from retinue.actors.approvals import works_asking
 
 
@@ -53,6 +55,58 @@ async def test_a_request_says_what_was_asked_by_whom_and_until_when(office: Offi
     assert request.expires_ms - request.created_ms == 7 * 86_400_000
     assert request.reasons and request.token is None
     assert await office.approvals.pending() == (request,) and await office.approvals.get(request.id) == request
+
+
+@pytest.mark.parametrize("seconds", [1, 90.5, 366 * 86_400])
+async def test_how_long_a_request_waits_can_be_said_and_an_edited_one_waits_as_long(tmp_path: Path, seconds: float) -> None:
+    async with system_on(tmp_path, approval_lifetime=seconds) as system:
+        bank = await system.spawn(Bank, [], name="bank")
+        request = await request_for(bank, Pay("ACME", 40), alice_of(system))
+        edited = await system.approvals.edit(request.id, {"amount": 41}, reviewer="bob")
+    assert [one.expires_ms - one.created_ms for one in (request, edited)] == [seconds * 1_000] * 2
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, -1, 366 * 86_400 + 1, math.inf, math.nan, True, "7d", None])
+def test_a_request_waits_for_a_second_at_least_and_a_year_at_most(seconds: Any) -> None:
+    for system in (rt.ActorSystem, sync.ActorSystem):
+        with pytest.raises(rt.DefinitionError, match="approval_lifetime"):
+            system(approval_lifetime=seconds)
+
+
+async def test_who_asks_again_for_what_is_approved_is_told_how_to_get_the_token(office: Office) -> None:
+    request = await office.request()
+    await office.approvals.approve(request.id, reviewer="bob")
+    found = await office.pay(40, "rta1.malformed")
+    assert isinstance(found, rt.ApprovalRequired) and found.request.status == "approved"
+    for part in (f"retinue approvals show {request.id} --token", "system.approvals.token(id)", "--wait-approval", "approvals=[token]"):
+        assert part in str(found)
+    assert "get it approved" not in str(found)
+    for sentence in re.split(r"(?<=[.!?]) ", str(found)):
+        assert not sentence[0].islower(), sentence
+
+
+async def test_a_clock_that_is_behind_keeps_the_system_from_deciding_and_not_from_looking(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = await office.request()
+    token = await office.approvals.approve((await office.request(41)).id, reviewer="bob")
+    await office.approvals.always_allow("x", reviewer="bob", subject=None, expires_seconds=3_600, open=True)
+    move_clock(office.system, -3_600)
+    office.approvals._office._desk._cell.actor._tidied = -math.inf
+    assert [one.id for one in await office.approvals.pending()] == [request.id] and len(await office.approvals.find()) == 2
+    assert (await office.approvals.get(request.id)).id == request.id and len(await office.approvals.standing()) == 1
+    assert (await office.approvals.statistics()).pending == 1 and await office.approvals.indeterminate() == ()
+    for decide in (office.approvals.approve(request.id, reviewer="bob"), office.approvals.reject(request.id, reviewer="bob")):
+        assert await refusal(decide) == "clock"
+    for denied in (await office.pay(41, token), await office.pay(42)):
+        assert isinstance(denied, rt.Denied) and denied.reason == "approval" and "clock" in str(denied)
+    watch = office.approvals.watch(after=0)
+    assert (await watch.__anext__()).kind == "requested"
+    with trio.fail_after(10):
+        while "reset-clock" not in caplog.text:
+            await trio.sleep(0.05)
+    move_clock(office.system, 0)
+    assert await office.pay(41, token) == "paid 41 to ACME"
 
 
 async def test_the_same_question_asked_again_is_the_same_request(office: Office) -> None:

@@ -12,6 +12,7 @@ import trio
 
 import retinue as rt
 from approval_bank import Bank, Pay, alice_of, move_clock, outcome, system_on
+from retinue.actors.approvals import keys
 from retinue.actors.approvals.offline import ApprovalsFile
 from retinue.actors.approvals.tables import FILE
 from retinue.security.approval_keys import SigningKey
@@ -129,6 +130,24 @@ async def test_what_was_interrupted_is_not_done_again_by_it_until_a_person_has_r
     for one in await room.system.approvals.indeterminate():
         await room.system.approvals.resolve(one.jti, "succeeded", reviewer="bob")
     assert await room.pay() == "paid 40 to ACME"
+
+
+async def test_of_many_only_those_that_may_be_for_the_call_are_read(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(40):
+        await room.allow(subject="bea", constraints={"amount": rt.at_most(number)})
+        await room.allow(audience=f"/user/other{number}")
+    await room.allow(tenant="north")
+    looks = []
+    looked = keys.signature_of
+    monkeypatch.setattr(keys, "signature_of", lambda path: looks.append(path) or looked(path))
+    await room.pay()
+    assert room.system.approvals._office.standing._known == {} and looks == []
+    for number in range(40):
+        await room.allow(constraints={"amount": rt.at_most(number), "to": rt.one_of("ACME")})
+    assert await room.pay(amount=39) == "paid 39 to ACME"
+    assert len(room.system.approvals._office.standing._known) == 40 and len(looks) <= 4
+    sql(room.folder / FILE, "UPDATE standing SET subject = 'alice' WHERE subject = 'bea'")
+    assert isinstance(await room.pay(amount=40), rt.ApprovalRequired), "what one is for is signed"
 
 
 async def test_it_is_looked_at_once_more_when_it_is_used(room: Room) -> None:
