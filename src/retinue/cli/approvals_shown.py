@@ -25,10 +25,10 @@ def width() -> int:
 
 
 def data_of(request: ApprovalRequest) -> dict[str, Any]:
-    """The request for programs: its token is left out, and its lines for a person are added."""
-    from retinue.security.showing import shown_arguments
+    """The request for programs, as it is over HTTP; its token is left out."""
+    from retinue.remote import request_to_data
 
-    return {**request.without_token().to_data(), "shown": shown_arguments(request.arguments)}
+    return request_to_data(request.without_token())
 
 
 def state_of(request: ApprovalRequest, row: dict[str, Any]) -> str:

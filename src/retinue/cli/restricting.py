@@ -109,10 +109,10 @@ def _restrictions(
         if deny:
             others.append(made.deny(*deny))
         for text in where:
-            pattern, argument, constraint = constraint_of(text)
-            if pattern is None:
+            where_pattern, argument, constraint = constraint_of(text)
+            if where_pattern is None:
                 raise click.UsageError(f"--where {text[:100]!r}: write PATTERN:ARGUMENT and what it must be, such as 'pay.*:amount<=100'")
-            others.append(made.where(pattern, arguments={argument: constraint}))
+            others.append(made.where(where_pattern, arguments={argument: constraint}))
         if ask:
             others.append(made.needs_approval(*ask))
         given = {name: value for name, value in limits.items() if value is not None}
