@@ -376,6 +376,9 @@ class Desk(Actor):
                     await self._store.ask(Tidy(self._office.now_ms, self._office.owner))
             except Exception as error:
                 _log.warning("what was spent and not finished could not be noted: %s", error)
+                self._office.close()
+            else:
+                self._office.close(forget=True)
 
 
 def _events(rows: tuple[Row, ...]) -> tuple[ApprovalEvent, ...]:

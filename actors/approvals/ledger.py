@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from retinue.actors.approvals.owners import is_alive
+from retinue.actors.approvals.owners import folder_of, is_alive
 from retinue.actors.store.recovery import RECOVERIES
 from retinue.security.errors import ApprovalError
 
@@ -111,7 +111,7 @@ def unresolved(database: Database, call: Row) -> str | None:
         INDETERMINATE,
         *(call[name] for name in ("operation", "subject", "audience", "arguments_digest")),
     )
-    return next((row["jti"] for row in found if row["outcome"] is not None or not is_alive(row["owner"])), None)
+    return next((row["jti"] for row in found if row["outcome"] is not None or not is_alive(row["owner"], folder_of(database))), None)
 
 
 def epoch_of(database: Database) -> int:

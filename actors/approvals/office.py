@@ -19,7 +19,7 @@ from retinue.actors.approvals.desk import Desk
 from retinue.actors.approvals.keys import DeskKeys
 from retinue.actors.approvals.memory import MemoryStore
 from retinue.actors.approvals.messages import Approve, EditRequest, KeepAlways, Poke, Reject
-from retinue.actors.approvals.owners import new_owner
+from retinue.actors.approvals.owners import OwnerLock, new_owner
 from retinue.actors.approvals.review import HookThreads, Review, Reviewer, ask_reviewer, name_of
 from retinue.actors.approvals.standing_rows import StandingReader
 from retinue.actors.approvals.tables import FILE, SCHEMA, question_digest, request_of, row_of
@@ -76,6 +76,7 @@ class Office:
     Attributes:
         owner: Who spends here: this one run of the system.
         id: Who decides here: the same after a restart that goes on with the same audit file, whose decisions are on record in it already.
+        lock: Held for as long as the system works on the folder.
         running: What was spent here, and is not told to have ended.
         owed: Outcomes that are not noted yet, by what was spent.
     """
@@ -87,6 +88,7 @@ class Office:
         self.folder = folder
         self.owner = new_owner()
         self.id = _id_of_desk(kernel, self.owner)
+        self.lock: OwnerLock | None = None
         self.running: set[str] = set()
         self.owed: dict[str, str] = {}
         self.keys = DeskKeys(folder)
@@ -150,7 +152,13 @@ class Office:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreUnavailable(f"data_dir={str(self.folder)[:200]!r} cannot be made or is no folder: {error.strerror}.") from error
+        self.lock = await trio.to_thread.run_sync(OwnerLock, self.folder, self.owner)
         return await self.kernel.system_actor(Store, self.folder / FILE, SCHEMA, name="approvals-store")
+
+    def close(self, *, forget: bool = False) -> None:
+        """Tells others that nothing goes on here any more. `forget`: and that nothing is open."""
+        if self.lock is not None:
+            self.lock.close(forget=forget)
 
     async def signing_key(self) -> SigningKey:
         """The private key. Raises KeyFileError."""

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from retinue.actors.approvals.ledger import TIMEOUT, add_event, epoch_of, expire_due, find_one, first, moment, read_at, rows, unresolved
+from retinue.actors.approvals.owners import folder_of, is_alive
 from retinue.actors.approvals.tables import Row
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import message
@@ -333,7 +334,7 @@ class ListFeedback(Work[tuple[Row, ...]]):
 @message(name="retinue-approvals/Get@1", timeout=TIMEOUT)
 class Get(Work[Row]):
     """Answers with the row of a request, with what was spent of it as "spent_ms", "outcome" and "owner" (None where nothing was), whether its approval is "void",
-    since it was given in an earlier file, and the time as "read_ms".
+    since it was given in an earlier file, whether who spent it is "alive" (None: that cannot be known), and the time as "read_ms".
 
     Attributes:
         id: The request's id; with `prefix`, the beginning of it.
@@ -353,7 +354,9 @@ class Get(Work[Row]):
         found = self._by_prefix(database) if self.prefix else find_one(database, self.id)
         spent = first(database, "SELECT spent_ms, outcome, owner FROM spent WHERE jti = ?", found["jti"])
         void = found["status"] == "approved" and found["epoch"] != epoch_of(database)
-        return {**status_at(found, now), **(spent or dict.fromkeys(("spent_ms", "outcome", "owner"))), "void": void, "read_ms": now}
+        alive = is_alive(spent["owner"], folder_of(database)) if spent is not None else None
+        rest = {"void": void, "read_ms": now, "alive": alive}
+        return {**status_at(found, now), **(spent or dict.fromkeys(("spent_ms", "outcome", "owner"))), **rest}
 
     def _by_prefix(self, database: Database) -> Row:
         beginning = self.id if self.id.startswith("apr_") else f"apr_{self.id}"

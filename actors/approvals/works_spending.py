@@ -21,7 +21,7 @@ from retinue.actors.approvals.ledger import (
     seen_at,
     unresolved,
 )
-from retinue.actors.approvals.owners import is_alive
+from retinue.actors.approvals.owners import folder_of, forget_the_dead, is_alive
 from retinue.actors.approvals.tables import KEEP_MS, Row
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import message
@@ -250,9 +250,12 @@ class Tidy(Work[tuple[Row, ...]]):
         now = moment(database, self.now_ms)
         expire_due(database, now)
         interrupted = []
-        for row in rows(database, "SELECT * FROM spent WHERE outcome IS NULL"):
+        folder = folder_of(database)
+        still_open = rows(database, "SELECT * FROM spent WHERE outcome IS NULL")
+        forget_the_dead(folder, {row["owner"] for row in still_open})
+        for row in still_open:
             left = row["owner"] == self.owner and row["jti"] not in self.running
-            if left or row["owner"] == self.ended or not is_alive(row["owner"]):
+            if left or row["owner"] == self.ended or is_alive(row["owner"], folder) is False:
                 database.execute("UPDATE spent SET outcome = ?, outcome_ms = ? WHERE jti = ?", (INDETERMINATE, now, row["jti"]))
                 add_event(
                     database, now, INDETERMINATE, jti=row["jti"], request=row["request_id"], standing=row["standing_id"], detail=DEAD_TEXT
@@ -291,7 +294,7 @@ def _forget(database: Database, before: int) -> None:
 
 @message(name="retinue-approvals/Indeterminate@1", timeout=TIMEOUT)
 class Indeterminate(Work[tuple[Row, ...]]):
-    """Answers with what was spent and interrupted, and no person has resolved yet, oldest first."""
+    """Answers with what was spent and interrupted, and no person has resolved yet, oldest first; also what nobody can know whether it is in progress still."""
 
     reads: ClassVar[bool] = True
 
@@ -300,7 +303,8 @@ class Indeterminate(Work[tuple[Row, ...]]):
         found = rows(
             database, "SELECT * FROM spent WHERE (outcome = ? AND resolved_by IS NULL) OR outcome IS NULL ORDER BY spent_ms", INDETERMINATE
         )
-        return tuple(row for row in found if row["outcome"] is not None or not is_alive(row["owner"]))
+        folder = folder_of(database)
+        return tuple(row for row in found if row["outcome"] is not None or not is_alive(row["owner"], folder))
 
 
 @message(name="retinue-approvals/Resolve@1", timeout=TIMEOUT)
@@ -335,7 +339,7 @@ class Resolve(Work[None]):
             raise ApprovalError(
                 f"no approval {self.jti[:80]!r} was spent. `retinue approvals indeterminate` shows those to resolve.", reason="unknown"
             )
-        if row["outcome"] is None and is_alive(row["owner"]):
+        if row["outcome"] is None and is_alive(row["owner"], folder_of(database)):
             raise ApprovalError(f"what {self.jti} approves is in progress; its outcome will be noted when it ends.", reason="decided")
         if row["outcome"] not in (None, INDETERMINATE):
             raise ApprovalError(f"the outcome of {self.jti} is known: {row['outcome']}.", reason="decided")

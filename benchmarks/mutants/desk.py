@@ -111,8 +111,8 @@ DESK = (
     Mutant(
         "a withdrawn consent counts again under another id",
         "actors/approvals/standing_rows.py",
-        'found.id == row["id"]',
-        'found.id != ""',
+        'known.id == row["id"]',
+        'known.id != ""',
         _STANDING,
     ),
 )

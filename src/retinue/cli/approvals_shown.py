@@ -34,7 +34,6 @@ def data_of(request: ApprovalRequest) -> dict[str, Any]:
 def state_of(request: ApprovalRequest, row: dict[str, Any]) -> str:
     """What has become of a request, and of its approval."""
     from retinue.actors.approvals.deciding import VOID
-    from retinue.actors.approvals.owners import is_alive
     from retinue.security.limits import moment
 
     if request.status != "approved":
@@ -48,9 +47,9 @@ def state_of(request: ApprovalRequest, row: dict[str, Any]) -> str:
     used = f"used on {moment(row['spent_ms'])}"
     if row["outcome"] is not None:
         return f"{used}; outcome: {row['outcome']}"
-    return f"{used}; " + (
-        "in progress" if is_alive(row["owner"]) else "outcome: indeterminate, its process ended before it said how it went"
-    )
+    if row["alive"] is None:
+        return f"{used}; outcome: unknown, and so is whether it is in progress still: it was begun in another container, or on another machine"
+    return f"{used}; " + ("in progress" if row["alive"] else "outcome: indeterminate, its process ended before it said how it went")
 
 
 def is_good(request: ApprovalRequest, row: dict[str, Any]) -> bool:
