@@ -18,8 +18,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+import retinue as rt
 import retinue.gateway.connections
 import retinue.gateway.serving
+import retinue.gateway.wires
 from gateway_raw import ask_body, attacked
 from gateway_shop import Open, Shop, call, open_shop
 from retinue.gateway.bounds import Bounds
@@ -344,3 +346,31 @@ async def test_an_item_has_a_bound_of_its_own(tmp_path):
         answer = await shop.client.post("/v1/stream", json=call("Bytes"))
         assert answer.status_code == 500 and answer.json()["error"]["type"] == "RemoteError"
         assert (await shop.client.post("/v1/ask", json=call("Large", size=5_000))).status_code == 200
+
+
+# -- many actors ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+class Parent(rt.Actor):
+    async def on_start(self) -> None:
+        for number in range(4):
+            await self.ctx.spawn(Leaf, name=f"leaf{number}")
+
+
+class Leaf(rt.Actor):
+    pass
+
+
+async def test_of_many_actors_so_many_are_looked_at_as_are_listed(tmp_path, monkeypatch):
+    async with open_shop(tmp_path, permissions=("**",)) as shop:
+        for number in range(20):
+            await shop.system.spawn(Parent, name=f"parent{number}")
+        everybody = {actor.path for actor in shop.system.actors()}
+        listed = [actor["path"] for actor in (await shop.client.get("/v1/actors")).json()["actors"]]
+        assert set(listed) == everybody and len(listed) == 101
+        assert all(path.count("/") == 2 or path.rpartition("/")[0] in listed[: listed.index(path)] for path in listed)
+        monkeypatch.setattr(retinue.gateway.wires, "MOST_LISTED", 7)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(shop.system._kernel), "cells", lambda self: pytest.fail("all of them were looked at"))
+            few = [actor["path"] for actor in (await shop.client.get("/v1/actors")).json()["actors"]]
+        assert few == listed[:7]

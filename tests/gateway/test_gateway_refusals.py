@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,31 @@ async def test_hosts_and_origins_are_those_that_were_given(tmp_path: Path) -> No
         ):
             answer = await shop.client.post("/v1/ask", json=call("Price", item="tea"), headers=headers)
             assert answer.status_code == code, headers
+
+
+def test_what_costs_more_is_owed_and_no_more_than_a_bucket_holds() -> None:
+    rates = Rates(10.0, 5)
+    assert rates.take("a", 0.0) == 0.0
+    rates.owe("a", 0.0, 9.0)
+    assert rates.take("a", 0.0) == pytest.approx(0.6)
+    assert rates.take("a", 0.5) > 0 and rates.take("a", 0.6001) == 0.0
+    rates.owe("a", 0.6, 1_000.0)
+    assert rates.take("a", 0.7) == pytest.approx(0.5, abs=0.01)
+    assert rates.take("b", 0.7) == 0.0
+    Rates(math.inf, 5).owe("a", 0.0, 9.0)
+
+
+async def test_denials_by_the_gate_count_more_since_each_is_a_record(tmp_path: Path) -> None:
+    async with open_shop(tmp_path, permissions=("shop.read",), rate=0.001, burst=30) as shop:
+        assert [(await shop.ask("Private")).status_code for _ in range(4)] == [403, 403, 403, 429]
+        bob = {"Authorization": f"Bearer {shop.mint('bob', 'shop.read')}"}
+        told = [(await shop.client.get("/v1/actors", headers=bob)).status_code for _ in range(4)]
+        assert told == [403, 403, 403, 429], "a list that is denied counts as both"
+        records = [entry for entry in await shop.system.audit.entries(allowed=False) if entry.reason != "rate"]
+        assert sum(entry.count for entry in records) == 6
+
+
+async def test_lists_count_more(tmp_path: Path) -> None:
+    async with open_shop(tmp_path, permissions=("**",), rate=0.001, burst=11) as shop:
+        codes = [(await shop.client.get(path)).status_code for path in ("/v1/openapi.json", "/v1/actors", "/v1/approvals", "/v1/actors")]
+        assert codes == [200, 200, 200, 429]

@@ -169,7 +169,7 @@ def serve(
     except Exception as raised:
         error = _alone(raised)
         if isinstance(error, RetinueError):
-            raise click.ClickException(f"{type(error).__name__}: {error}") from None
+            raise click.ClickException(f"{type(error).__name__}: {_harmless(str(error))}") from None
         if isinstance(error, OSError):
             raise click.ClickException(f"it cannot listen on {choice.bind}: {error.strerror or error}") from None
         raise error from None

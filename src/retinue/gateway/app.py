@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import trio
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router
 
-from retinue.errors import AuthorityError, DefinitionError, GatewayError, RemoteError, RetinueError, TokenError
+from retinue.errors import AuthorityError, DefinitionError, Denied, GatewayError, RemoteError, RetinueError, TokenError
 from retinue.gateway.approving import Approving
 from retinue.gateway.asking import Asking, Failed
 from retinue.gateway.bounds import Bounds, BoundsOptions
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["Gateway"]
 
 _log = logging.getLogger("retinue.gateway")
+
+DENIED: Final = 9.0
+"""Requests that one counts as more which the gate denies: each of those is a record of the audit."""
+
+LISTS: Final = {"/v1/actors": 4.0, "/v1/openapi.json": 4.0, "/v1/approvals": 4.0}
+"""Requests that one counts as more which has to go through all that there is."""
 
 
 class Gateway:
@@ -143,6 +149,8 @@ class Gateway:
             except Gone:
                 return
             except Failed as failed:
+                if isinstance(failed.error, Denied):
+                    self._guard.owe(visit.caller, DENIED)
                 await self._tell(visit, *error_to_data(failed.error, raises=failed.raises, asked=True))
             except HTTPException as error:
                 await self._refuse(visit, _unroutable(error), *_allow(error))
@@ -164,6 +172,8 @@ class Gateway:
         raw = visit.scope.get("raw_path")
         if raw is not None and raw != visit.scope["path"].encode("utf-8"):
             raise HTTPException(404)  # no path of ours needs an escape, and what guards paths in front of us may not see through it
+        if visit.scope["path"] in LISTS:
+            guard.owe(visit.caller, LISTS[visit.scope["path"]])
         visit.scope["app"] = self  # so that the router raises what it cannot route
         visit.scope["retinue.visit"] = visit
         await self._router(visit.scope, visit._receive, visit._send)
@@ -172,6 +182,8 @@ class Gateway:
         caller = getattr(visit, "caller", None)
         if not _recorded_by_gate(error):
             error = self.refusals.note(error, caller=caller)
+        elif caller is not None:
+            self._guard.owe(caller, DENIED)
         connection = visit.connection
         if connection is not None and not connection.trusted and (isinstance(error, TokenError) or _is_misdirected(error)):
             visit.last = True  # who shows no token keeps no connection

@@ -145,6 +145,10 @@ class Guard:
             raise StoreUnavailable("the gateway cannot read its keys now, so no token can be checked", reason="failed") from error
         return Caller(context, root)
 
+    def owe(self, caller: Caller, cost: float) -> None:
+        """Counts a request that was let in as so many more."""
+        self._rates.owe(caller.token_id, trio.current_time(), cost)
+
     def _count(self, root: str, cost: float) -> None:
         seconds = self._rates.take(root, trio.current_time(), cost)
         if seconds:

@@ -37,13 +37,30 @@ class Rates:
         """
         if self._rate == math.inf:
             return 0.0
-        left, at = self._buckets.get(name, (self._burst, now))
-        left = min(self._burst, left + (now - at) * self._rate)
+        left = self._left(name, now)
         cost = min(cost, self._burst)
         if left < cost:
             return (cost - left) / self._rate
-        self._buckets[name] = left - cost, now
+        self._keep(name, left - cost, now)
+        return 0.0
+
+    def owe(self, name: str, now: float, cost: float) -> None:
+        """Takes more for a request that was let in and turned out to cost more: the bucket may owe as much as it holds.
+
+        Args:
+            name: Whose bucket.
+            now: The time in seconds.
+            cost: How many requests it counts as beyond the one.
+        """
+        if self._rate != math.inf:
+            self._keep(name, max(-self._burst, self._left(name, now) - cost), now)
+
+    def _left(self, name: str, now: float) -> float:
+        left, at = self._buckets.get(name, (self._burst, now))
+        return min(self._burst, left + (now - at) * self._rate)
+
+    def _keep(self, name: str, left: float, now: float) -> None:
+        self._buckets[name] = left, now
         self._buckets.move_to_end(name)
         if len(self._buckets) > MOST_BUCKETS:
             self._buckets.popitem(last=False)
-        return 0.0
