@@ -11,10 +11,11 @@ import pytest
 
 import retinue as rt
 from housekeeping import ROOT
-from retinue.actors.approvals import works_asking, works_spending
+from retinue.actors.approvals import tables, works_asking, works_spending
 from retinue.actors.approvals.book import SystemApprovals
 from retinue.actors.approvals.ledger import CLOCK_TOLERANCE_MS
 from retinue.actors.approvals.review import MAX_NOTE
+from retinue.actors.runtime.approving import MOST_LIFETIME
 from retinue.actors.store.database import BUSY_TIMEOUT
 from retinue.capabilities.consent import MAX_APPROVALS
 from retinue.cli.serve import PORT, SETTLE
@@ -80,15 +81,18 @@ def test_every_answer_of_a_reviewer_in_code_is_on_the_page(verdict: str) -> None
     "text",
     [
         f"{works_asking.MAX_PENDING:,} in all, {works_asking.MAX_PENDING_OF_SUBJECT:,} of one subject",
+        f"{works_asking.MAX_BYTES:,} characters in all, {works_asking.MAX_BYTES_OF_SUBJECT:,} of one subject, {works_asking.MAX_ARGUMENTS:,} of one request",
+        f"| {works_asking.MAX_AN_HOUR:,}, and {works_asking.MAX_BYTES_AN_HOUR:,} characters",
+        f"from 1 s to {MOST_LIFETIME // 86_400} days",
         f"| consents in advance in force | {works_spending.MAX_STANDING:,} |",
         f"| tokens with one message | {MAX_APPROVALS} |",
         f"Up to {MAX_APPROVALS} tokens",
         f"| a token | {approval_tokens.MAX_CHARACTERS:,} characters |",
         f"| a reviewer's note | {MAX_NOTE:,} characters |",
         f"| remarks on one request | {works_asking.MAX_FEEDBACK:,} |",
-        f"| a request waits for a person | {approvals.REQUEST_LIFETIME_MS // 86_400_000} days |",
+        f"| a request waits for a person | {approvals.REQUEST_LIFETIME_MS // 86_400_000} days;",
         f"| a token, from the approval on | {approval_tokens.MAX_LIFETIME_MS // 1000:,} s, and never longer",
-        f"{works_spending.KEEP_SPENT_MS // 86_400_000} days at least",
+        f"{tables.KEEP_MS // 86_400_000} days at least",
         f"more than {CLOCK_TOLERANCE_MS // 1000} s behind",
         f"locked for more than {BUSY_TIMEOUT:g} s",
         f"{inspect.signature(rt.ActorSystem.__init__).parameters['reviewer_timeout'].default:g} s without one",
