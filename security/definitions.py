@@ -205,7 +205,7 @@ class _Reader:
         if kind is dict and all(type(key) is str for key in value):
             return ["dict", {key: self.content(item, depth + 1) for key, item in value.items()}]
         if attrs.has(kind) or dataclasses.is_dataclass(kind):
-            names = [field.name for field in (attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind))]
+            names = [field.name for field in attrs.fields(kind)] if attrs.has(kind) else [field.name for field in dataclasses.fields(value)]
             return ["fields", _name(kind), [[name, self.content(getattr(value, name, None), depth + 1)] for name in names]]
         return None
 
