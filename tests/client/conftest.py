@@ -18,9 +18,9 @@ def face(request: pytest.FixtureRequest) -> Face:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningShop]:
-    """One running shop for all tests that change nothing about it."""
+    """One running shop for the tests of a module that change nothing about it; its threads end with it, since others count the threads that are left."""
     with RunningShop(tmp_path_factory.mktemp("shop")) as shop:
         yield shop
 
