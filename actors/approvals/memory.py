@@ -1,7 +1,8 @@
-"""The store of a desk without a folder: the same works on the same tables, in memory, where nothing has to be waited for."""
+"""The store of a desk without a folder: the same works on the same tables, in memory, where nothing has to be waited for. Also of a test with a clock that jumps."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from retinue.actors.approvals.tables import SCHEMA
@@ -16,10 +17,14 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore(Actor):
-    """Does works in the loop itself. What it holds is gone when it ends, or is restarted: then nothing that was approved is good any more."""
+    """Does works in the loop itself. What it holds in memory is gone when it ends, or is restarted: then nothing that was approved is good any more.
 
-    def __init__(self) -> None:
-        self._session = Session(None, SCHEMA)
+    Args:
+        path: The file; None: in memory.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._session = Session(path, SCHEMA)
 
     @handler(raises=(AuthorityError, StoreUnavailable))
     def take(self, work: Work[Any]) -> Any:

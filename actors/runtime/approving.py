@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
     from retinue.capabilities.consent import Consent, ConsentDesk, Question
 
-__all__ = ["APPROVAL_LIFETIME", "REVIEWER_TIMEOUT", "DeskWay", "Reviewer"]
+__all__ = ["APPROVAL_LIFETIME", "REVIEWER_TIMEOUT", "DeskWay", "Reviewer", "beside", "clock_jumps"]
+
+R = TypeVar("R")
 
 APPROVAL_LIFETIME = 604_800.0
 """Seconds that a request waits for a person: seven days."""
@@ -46,6 +48,18 @@ def _load() -> None:
             importlib.import_module(module)
         except ImportError:  # the desk says so, where it needs it
             pass
+
+
+def clock_jumps() -> bool:
+    """Whether this is a test with trio's mock clock, which jumps on while a thread works, as if nothing would ever happen."""
+    return type(trio.lowlevel.current_clock()).__module__.startswith("trio.testing")
+
+
+async def beside(function: Callable[..., R], *arguments: Any) -> R:
+    """Calls a function that may take long: in a thread, which cancellation leaves behind; in the loop where the clock would not wait for one."""
+    if clock_jumps():
+        return function(*arguments)
+    return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
 
 
 class DeskWay:
@@ -83,10 +97,7 @@ class DeskWay:
     async def _desk(self) -> ConsentDesk:
         """The desk itself. The first time its modules are loaded, and the libraries beneath them: not in the loop."""
         if self._book is None and any(name not in sys.modules for name in _LOADED):
-            if type(trio.lowlevel.current_clock()).__module__ == "trio.testing":  # a mock clock jumps on while a thread works
-                _load()
-            else:
-                await trio.to_thread.run_sync(_load)
+            await beside(_load)
         return self.book.desk
 
     @property
