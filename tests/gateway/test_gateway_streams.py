@@ -114,9 +114,13 @@ async def test_a_watch_tells_the_end_of_an_actor_once(tmp_path: Path) -> None:
         async with shop.client.stream("GET", "/v1/watch", params={"path": "/user/shop"}) as answer:
             await ref.stop()
             text = "".join([part async for part in answer.aiter_text()])
-        assert events_of(text) == [("terminated", {"path": "/user/shop", "reason": "stopped", "error": None}), *[]]
-        for query in ({"path": "/user/shop"}, {}, {"path": ["/user/a", "/user/b"]}):
-            assert (await shop.client.get("/v1/watch", params=query)).status_code == (410 if query == {"path": "/user/shop"} else 400)
+        ended = [("terminated", {"path": "/user/shop", "reason": "stopped", "error": None})]
+        assert events_of(text) == ended
+        again = await shop.client.get("/v1/watch", params={"path": "/user/shop"})
+        assert events_of(again.text) == ended, "an actor that was asked for here is known after its end"
+        assert (await shop.client.get("/v1/watch", params={"path": "/user/never"})).status_code == 404
+        for query in ({}, {"path": ["/user/a", "/user/b"]}):
+            assert (await shop.client.get("/v1/watch", params=query)).status_code == 400
 
 
 async def test_a_watch_that_is_left_leaves_nothing_behind(tmp_path: Path) -> None:
