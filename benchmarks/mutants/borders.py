@@ -9,6 +9,8 @@ __all__ = ["BORDERS"]
 _SEAL = ("tests/security/test_seal.py",)
 _FUZZ = ("tests/security/test_seal_fuzz.py", "tests/security/test_seal.py")
 _AUDIT = ("tests/security/test_audit.py",)
+_TOKENS = ("tests/gateway/test_attacks_tokens.py",)
+_CROWDS = ("tests/gateway/test_attacks_crowds.py",)
 
 BORDERS = (
     # -- sealed tokens
@@ -64,8 +66,8 @@ BORDERS = (
     Mutant(
         "a token that is opened twice is spent twice",
         "security/accounts.py",
-        "            if found is not None:\n                return found\n            if len(self._accounts)",
-        "            if len(self._accounts)",
+        "            if found is not None:\n                return found\n            if root",
+        "            if root",
         _SEAL,
     ),
     Mutant(
@@ -118,6 +120,77 @@ BORDERS = (
         "    met = head is None or head == start",
         "    met = True",
         _AUDIT,
+    ),
+    # -- the gateway
+    Mutant(
+        "a token is read before its rate is looked at",
+        "security/seal.py",
+        "            if admit is not None:\n                admit(root, None)\n            content = content_of(frame)\n",
+        "            content = content_of(frame)\n            if admit is not None:\n                admit(root, None)\n",
+        _TOKENS,
+    ),
+    Mutant(
+        "one token's accounts take everybody's room",
+        "security/accounts.py",
+        "            if root and len(",
+        "            if not root and len(",
+        _TOKENS,
+    ),
+    Mutant(
+        "one token's narrower ones put out everybody's",
+        "security/seal.py",
+        "(len(kept.macs) > KEPT_OF_ROOT or kept.size > KEPT_CHARACTERS)",
+        "not kept.size",
+        _TOKENS,
+    ),
+    Mutant(
+        "lists that have nothing in common permit something",
+        "security/reach.py",
+        "    return False\n\n\ndef _shapes",
+        "    return True\n\n\ndef _shapes",
+        ("tests/security/test_reach.py",),
+    ),
+    Mutant(
+        "whoever has a token watches every actor",
+        "src/retinue/gateway/asking.py",
+        "        if not self._wires.handlers(target.cell, visit.caller):\n",
+        "        if not self._wires:\n",
+        _TOKENS,
+    ),
+    Mutant(
+        "who may not look into the system is told the texts of errors",
+        "src/retinue/gateway/asking.py",
+        "if error is not None and not inspects:",
+        "if error is None:",
+        _TOKENS,
+    ),
+    Mutant(
+        "connections without a token make no room",
+        "src/retinue/gateway/serving.py",
+        "        if oldest is None:\n",
+        "        if oldest is not None:\n",
+        _CROWDS,
+    ),
+    Mutant(
+        "a further request hides that the client has left",
+        "src/retinue/gateway/connections.py",
+        "            reading.start_soon(read)\n",
+        "",
+        _CROWDS,
+    ),
+    Mutant(
+        "what one token does not take has no bound",
+        "src/retinue/gateway/unsent.py",
+        "while self._sum(owner) > self._most_of_token and",
+        "while not owner and",
+        _CROWDS,
+    ),
+    Mutant(
+        "a system's folder moves with the process",
+        "actors/runtime/system.py",
+        "else Path(data_dir).absolute()",
+        "else Path(data_dir)",
+        ("tests/gateway/test_serve_ends.py",),
     ),
     # -- guards
     Mutant(
