@@ -41,7 +41,7 @@ YEAR_SECONDS: Final = 366 * 86_400
 OUTCOMES: Final = ("succeeded", "failed", "not run")
 """What a person may have found out of what was interrupted."""
 
-VOID: Final = "the approvals' file was damaged and mended, or its clock was set back"
+VOID: Final = "the approvals' file was damaged and mended, or is an older one, or its clock was set back"
 """Why what was approved before counts no more."""
 
 MAX_NOTE: Final = 4_000

@@ -172,6 +172,7 @@ class Desk(Actor):
     async def withdraw(self, message: Withdraw) -> None:
         """Withdraw a standing consent; see `Withdraw`."""
         self._write("withdrawn", False, message.reviewer, asserted=True, detail=message.id)
+        self._office.withdrawn.add(message.id)
         await self._store.ask(WithdrawStanding(message.id, message.reviewer, self._office.now_ms, self._office.id))
         self._poked.set()
 
@@ -264,6 +265,8 @@ class Desk(Actor):
                     self._told = str(error)
                     _log.warning("the desk cannot look into its file: %s", error)
                 self._let_go()
+                if getattr(error, "reason", "") == "gone":
+                    self._office.doubt()
                 await trio.sleep(POLL)
             if self._office.folder is None:  # nobody else can change anything, so there is nothing to look for
                 patience = PATIENCE if self._waiting else POLL if self._office.owed else math.inf
@@ -284,6 +287,7 @@ class Desk(Actor):
         if now >= self._tidied + TIDY:
             await self._tidy()
             self._tidied = now
+        await self._office.look_again()
         if self._seen < 0:
             self._seen = await self._store.ask(Mark("audited"))
         while True:
@@ -292,6 +296,8 @@ class Desk(Actor):
                 await self._store.ask(Mark("audited", last))
             if last < self._seen:  # another file has taken the place
                 self._let_go()
+                self._office.doubt("what has happened is not in it")
+                await self._office.look_again()
             self._seen = last
             self._answer(last, rows)
             if not rows:
@@ -316,6 +322,7 @@ class Desk(Actor):
     def _note(self, rows: tuple[Row, ...]) -> bool:
         """Records what was decided elsewhere. Whether anything was decided, here or there: what is on record is not recorded again after a restart."""
         decided = [row for row in rows if row["kind"] in _DECISIONS]
+        self._office.withdrawn.update(row["standing_id"] for row in decided if row["kind"] == "withdrawn")
         for row in decided:
             if row["via"] == self._office.id:
                 continue

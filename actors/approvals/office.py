@@ -23,9 +23,10 @@ from retinue.actors.approvals.owners import OwnerLock, new_owner
 from retinue.actors.approvals.review import HookThreads, Review, Reviewer, ask_reviewer, name_of
 from retinue.actors.approvals.standing_rows import StandingReader
 from retinue.actors.approvals.tables import FILE, SCHEMA, question_digest, request_of, row_of
+from retinue.actors.approvals.witness import Renew
 from retinue.actors.approvals.works_asking import Ask, Get
 from retinue.actors.approvals.works_spending import ListStanding, NoteOutcome, Spend, Unresolved, Unspent
-from retinue.actors.runtime.approving import APPROVAL_LIFETIME
+from retinue.actors.runtime.approving import APPROVAL_LIFETIME, beside, clock_jumps
 from retinue.actors.runtime.errors import Unanswered
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.store import Store
@@ -55,6 +56,9 @@ MAX_ASKING: Final = 512
 READ_AT_ONCE: Final = 32
 """Standing consents that are read in one go."""
 
+MAX_REMEMBERED: Final = 10_000
+"""Uses after which those that have ended are forgotten."""
+
 MAX_EDITS: Final = 3
 """How often in a row a reviewer hook may edit one call."""
 
@@ -76,6 +80,7 @@ class Office:
     Attributes:
         owner: Who spends here: this one run of the system.
         id: Who decides here: the same after a restart that goes on with the same audit file, whose decisions are on record in it already.
+        withdrawn: Standing consents that were seen withdrawn: whatever the file says later, they are.
         lock: Held for as long as the system works on the folder.
         running: What was spent here, and is not told to have ended.
         owed: Outcomes that are not noted yet, by what was spent.
@@ -96,6 +101,9 @@ class Office:
         self._reviewer_timeout = reviewer_timeout
         self._lifetime_ms = round(lifetime * 1_000)
         self._opening = trio.Lock()
+        self._doubt: str | None = ""
+        self._used: dict[str, int] = {}
+        self.withdrawn: set[str] = set()
         self._store: Ref[Any] | None = None
         self._desk: Ref[Desk] | None = None
         self.standing = StandingReader()
@@ -124,10 +132,39 @@ class Office:
         except trio.WouldBlock:
             await self._room.acquire()
         try:
-            found: R = await (await self.store()).ask(work)
+            store = await self.store()
+            if self._doubt is not None:
+                await self.look_again()
+            found: R = await store.ask(work)
             return found
+        except StoreUnavailable as error:
+            if error.reason == "gone":
+                self.doubt()
+            raise
         finally:
             self._room.release()
+
+    def doubt(self, why: str = "") -> None:
+        """The file may not be the one that was used last: it is looked at before the next work. `why`: it is certain, since what happened here is not in it."""
+        self._doubt = why or self._doubt or ""
+
+    async def look_again(self) -> None:
+        """Looks whether the file is the one that was used last. Where it is not, everything approved before is void from then on."""
+        why, self._doubt = self._doubt, None
+        if why is None:
+            return
+        try:
+            found = await (await self.store()).ask(Renew(self.now_ms, self.id, why))
+        except BaseException as error:
+            self.doubt(why)
+            if isinstance(error, StoreUnavailable):
+                return  # whoever spends looks for himself
+            raise
+        if found is not None:
+            _log.error("the approvals' file is not the one that was used last, so what was approved before is void: %s", found)
+            log = self.kernel.book.log
+            if log is not None:
+                log.record("approval", allowed=False, reason="older file", detail=f"what was approved before is void: {found}")
 
     async def desk(self) -> Ref[Desk]:
         """The actor that decides. Raises StoreUnavailable."""
@@ -147,12 +184,14 @@ class Office:
     async def _open_store(self) -> Ref[Any]:
         if self.folder is None:
             return await self.kernel.system_actor(MemoryStore, name="approvals-store")
-        await trio.to_thread.run_sync(_warm_up)
+        await beside(_warm_up)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreUnavailable(f"data_dir={str(self.folder)[:200]!r} cannot be made or is no folder: {error.strerror}.") from error
-        self.lock = await trio.to_thread.run_sync(OwnerLock, self.folder, self.owner)
+        self.lock = await beside(OwnerLock, self.folder, self.owner)
+        if clock_jumps():
+            return await self.kernel.system_actor(MemoryStore, self.folder / FILE, name="approvals-store")
         return await self.kernel.system_actor(Store, self.folder / FILE, SCHEMA, name="approvals-store")
 
     def close(self, *, forget: bool = False) -> None:
@@ -165,7 +204,7 @@ class Office:
         if self.folder is None:
             return self.keys.signing()
         # In a thread: the key's folder may be locked by another process, while it mends a file.
-        return await trio.to_thread.run_sync(self.keys.signing, abandon_on_cancel=True)
+        return await beside(self.keys.signing)
 
     async def decide(self, message: Any) -> Any:
         """Tells the desk. The key for what is signed is fetched before, so that nobody waits for it who needs none."""
@@ -205,6 +244,10 @@ class Office:
         """Uses a consent up: the commit point."""
         binding = question.binding
         self._check_known(consent)
+        if consent.jti in self._used:
+            self.doubt("what was spent here is not in it")
+            text = f"the approval {consent.jti} was spent before, and each is good for one call. Ask again."
+            raise Denied(text, operation=binding.operation, subject=binding.subject, reason="spent")
         work = Spend(
             jti=consent.jti,
             kind=consent.kind,
@@ -225,10 +268,13 @@ class Office:
             await self._ask_store(work)
         except ApprovalError as error:
             self.running.discard(consent.jti)
+            if error.reason == "store":
+                self.doubt()
             if error.reason in ("spent", "decided", "unknown"):
                 reason = "spent" if error.reason == "spent" else "withdrawn"
                 raise Denied(str(error), operation=binding.operation, subject=binding.subject, reason=reason) from error
             raise
+        self._remember(consent)
 
     async def note_outcome(self, consent: Consent, outcome: str) -> None:
         """Notes how a spent consent's effect ended. Where the file cannot be used, the desk tries again until the system's end."""
@@ -239,6 +285,14 @@ class Office:
         except (StoreUnavailable, Unanswered) as error:
             _log.warning("the outcome of %s could not be noted yet, and is tried again: %s", consent.jti, error)
         await self._poke()
+
+    def _remember(self, consent: Consent) -> None:
+        """What was spent here stays spent here until it ends, whatever file is put in the place of this one."""
+        if len(self._used) >= MAX_REMEMBERED:
+            now = self.now_ms
+            self._used = {jti: ends for jti, ends in self._used.items() if ends > now}
+        if consent.kind == "token":
+            self._used[consent.jti] = consent.expires_ms
 
     async def note(self, jti: str) -> None:
         """Notes an outcome that is owed. Raises StoreUnavailable, or Unanswered: then it is owed still."""
@@ -274,7 +328,9 @@ class Office:
         rows = await self._ask_store(ListStanding(now, True, (binding.subject, binding.tenant, binding.audience)))
         for start in range(0, len(rows), READ_AT_ONCE):
             for consent in self.standing.read_all(rows[start : start + READ_AT_ONCE], self.keys):
-                if consent.covers(binding, question.arguments, self.kernel.authority.sources, now, four_eyes=question.four_eyes):
+                if consent.id in self.withdrawn:
+                    self.doubt("what was withdrawn is in force in it")
+                elif consent.covers(binding, question.arguments, self.kernel.authority.sources, now, four_eyes=question.four_eyes):
                     kid = self.standing.kid_of(consent)
                     return Consent(new_id("apt"), consent.approver, "standing", None, consent.id, consent.expires_ms, kid)
             await trio.lowlevel.checkpoint()  # checking signatures takes its time, the first time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -21,10 +22,12 @@ from retinue.actors.approvals.editing import edited_request
 from retinue.actors.approvals.keys import DeskKeys
 from retinue.actors.approvals.standing_rows import StandingReader, standing_row
 from retinue.actors.approvals.tables import FILE, SCHEMA, Row, request_of, row_of
+from retinue.actors.approvals.witness import Renew
 from retinue.actors.approvals.works_asking import AddFeedback, Complete, Edit, Find, Get, ListFeedback, Search
 from retinue.actors.approvals.works_clock import Behind, ClockReset, ResetClock
 from retinue.actors.approvals.works_listing import Choose
 from retinue.actors.approvals.works_spending import Indeterminate, KeepStanding, ListStanding, Resolve, WithdrawStanding
+from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.session import Session
 from retinue.security.approvals import ApprovalRequest
 from retinue.security.clock import Clock
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from retinue.actors.store.work import Work
 
 __all__ = ["ApprovalsFile"]
+
+_log = logging.getLogger("retinue.approvals")
 
 R = TypeVar("R")
 
@@ -56,6 +61,7 @@ class ApprovalsFile:
         self._session = Session(folder / FILE, SCHEMA)
         self._keys = DeskKeys(folder)
         self._clock = Clock()
+        self._looked = False
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +75,16 @@ class ApprovalsFile:
         return self._clock.now_ms()
 
     def do(self, work: Work[R]) -> R:
-        """Does a work of the desk."""
+        """Does a work of the desk. Before the first one it is looked whether the file is the one that was used last."""
+        if not self._looked:
+            self._looked = True
+            try:
+                found = self._session.do(Renew(self.now_ms, VIA))
+            except StoreUnavailable as error:
+                _log.debug("the approvals' file cannot be written: %s", error)  # looking goes on; whoever spends looks for himself
+            else:
+                if found is not None:
+                    _log.error("the approvals' file is not the one that was used last, so what was approved before is void: %s", found)
         return self._session.do(work)
 
     def find(self, status: str | None, limit: int = 10_000) -> list[ApprovalRequest]:

@@ -78,4 +78,4 @@ class StandingReader:
 
     def kid_of(self, consent: StandingConsent) -> str:
         """The name of the key that a consent is signed with, which was read here."""
-        return self._kids[consent.id]
+        return self._kids.get(consent.id, "none")  # of which none is trusted

@@ -23,6 +23,7 @@ from retinue.actors.approvals.ledger import (
 )
 from retinue.actors.approvals.owners import folder_of, forget_the_dead, is_alive
 from retinue.actors.approvals.tables import KEEP_MS, Row
+from retinue.actors.approvals.witness import check_witness, count_use, write_witness
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import message
 from retinue.security.errors import ApprovalError
@@ -89,7 +90,7 @@ def _check_unspent(database: Database, jti: str, request_id: str) -> Row:
         raise ApprovalError(f"the approval {jti} was spent before, and each is good for one call. Ask again.", reason="spent")
     if row["epoch"] != epoch_of(database):
         raise ApprovalError(
-            f"since the request {request_id} was approved, the approvals' file was damaged and mended, or its clock was set back: whether the approval was "
+            f"since the request {request_id} was approved, the approvals' file was damaged and mended, or is an older one, or its clock was set back: whether the approval was "
             "spent is not known. Ask again.",
             reason="store",
         )
@@ -113,6 +114,7 @@ class Spend(Work[int]):
     """
 
     full: ClassVar[bool] = True
+    after = staticmethod(write_witness)
 
     jti: str
     kind: str
@@ -131,6 +133,7 @@ class Spend(Work[int]):
     def run(self, database: Database) -> int:
         """See the class. Raises ApprovalError ("spent", "unknown", "decided", "expired", "clock")."""
         now = moment(database, self.now_ms)
+        check_witness(database)
         if self.kind == "token":
             row = _check_unspent(database, self.jti, self.request_id or "")
             ends = min(self.expires_ms, row["token_expires_ms"])
@@ -165,6 +168,7 @@ class Spend(Work[int]):
             ) from None
         if self.request_id is not None:
             database.execute("UPDATE requests SET used_ms = ? WHERE id = ?", (now, self.request_id))
+        count_use(database)
         add_event(database, now, "spent", request=self.request_id, jti=self.jti, standing=self.standing_id, who=self.subject)
         return now
 
@@ -437,6 +441,7 @@ class WithdrawStanding(Work[None]):
     """
 
     full: ClassVar[bool] = True
+    after = staticmethod(write_witness)
 
     id: str
     reviewer: str
@@ -454,6 +459,7 @@ class WithdrawStanding(Work[None]):
         if found["withdrawn_ms"] is not None:
             raise ApprovalError(f"the standing consent {self.id} was withdrawn before.", reason="decided")
         database.execute("UPDATE standing SET withdrawn_ms = ?, withdrawn_by = ? WHERE id = ?", (now, self.reviewer, self.id))
+        count_use(database)
         add_event(database, now, "withdrawn", standing=self.id, who=self.reviewer, via=self.via)
 
 

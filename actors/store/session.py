@@ -194,6 +194,7 @@ class Session:
             raise self._lost(error, "nothing was written") from error
         if gone_at is None:
             self._commit(connection, len(pairs), full=full)
+            self._after(database, pairs)
         else:
             self._again(pairs, gone_at)
 
@@ -211,6 +212,27 @@ class Session:
         self.counts.full_commits += full
         self.counts.largest = max(self.counts.largest, count)
         self._still_there("what was written went with it")
+
+    def _after(self, database: StoreDatabase, pairs: _Pairs) -> None:
+        """Does what works want done between the commit and their answers, once for all that want the same."""
+        done: dict[Any, Exception | None] = {}
+        for work, outcome in pairs:
+            after = type(work).after
+            if after is None or outcome.error is not None:
+                continue
+            if after not in done:
+                try:
+                    after(database)
+                except Exception as error:
+                    _log.error("%s: what follows a commit failed", self._name, exc_info=error)
+                    done[after] = error
+                else:
+                    done[after] = None
+            cause = done[after]
+            if cause is not None:
+                text = f"{self._name}: it was written, and what must follow failed with {type(cause).__name__}: {cause}"
+                outcome.value, outcome.error = None, StoreUnavailable(text, reason="unknown")
+                outcome.error.__cause__ = cause
 
     def _step(self, database: StoreDatabase, work: Work[Any], outcome: Outcome) -> None:
         """Runs one work in a savepoint. Afterwards there may be no transaction any more: what it met (a trigger that rolls back, a full disk) has undone all."""
