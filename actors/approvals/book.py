@@ -63,7 +63,7 @@ MAX_MANY: Final = 1_000
 class SystemApprovals:
     """The approvals of a system, `system.approvals`. Other processes that use the same folder of data see the same, and decide the same requests.
 
-    Everything here raises, besides what it says: `Denied` inside a handler; `StoreUnavailable` where the file cannot be used; `SystemClosed` after the end; and what
+    Everything here raises, besides what it says: `Denied` inside a handler; `NoContext` where nothing shows that it is the holder who calls; `StoreUnavailable` where the file cannot be used; `SystemClosed` after the end; and what
     decides something, `ApprovalError` with the reason "clock" where this machine's clock is behind the file's. Times are milliseconds since 1970.
 
     A reviewer's name is what the caller says, and is recorded as asserted, unless `asserted=False` says that it was proved: the gateway does, where it is the
@@ -413,13 +413,13 @@ class SystemApprovals:
     # -- the way to the desk -------------------------------------------------------------------------------------------------------------------------
 
     async def _tell(self, message: Request[R]) -> R:
-        self._kernel.guard()
+        self._kernel.holding()
 
         found: R = await self._kernel.consult(self._office.decide, message)
         return found
 
     async def _work(self, work: Callable[..., Work[R]], *arguments: Any) -> R:
-        self._kernel.guard()
+        self._kernel.holding()
 
         async def ask() -> R:
             store = await self._office.store()
@@ -437,7 +437,7 @@ class SystemApprovals:
             raise DefinitionError(f"{len(wanted):,} requests at once, and {MAX_MANY:,} are the most")
         found: dict[str, R | AuthorityError] = {}
         for request_id in wanted:
-            self._kernel.guard()
+            self._kernel.holding()
             try:
                 found[request_id] = await decide(_text(request_id, "id"))
             except AuthorityError as error:

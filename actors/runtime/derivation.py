@@ -47,6 +47,7 @@ __all__ = [
     "fan_in",
     "from_outside",
     "guard",
+    "holding",
     "own_authority",
     "received",
     "sending",
@@ -364,8 +365,34 @@ def own_authority(kernel: Kernel, turn: Delivery, operation: str) -> SecurityCon
 
 
 @_on_record
+def holding(kernel: Kernel) -> None:
+    """Rule 8 for what only the system's holder does, and only in the system's own thread: besides `guard`, there must be evidence that it is the holder who calls.
+
+    The task that entered the system, its children, and what they give the twins and the gateway to run, have the root mark. Whoever has left a handler's context
+    behind (a system task of trio, a thread of his own that comes back) has none.
+
+    Raises:
+        Denied: It is a turn's code.
+        NoContext: Nobody's authority is in force.
+        SystemClosed: The system has ended.
+    """
+    _guard(kernel)
+    turn = current()
+    if kernel.thread and (turn.__class__ is not Roots or not turn.of(kernel)):
+        if kernel.user.state == DEAD:
+            raise SystemClosed(f"the system {kernel.name!r} has ended; nothing can be decided in it any more")
+        raise NoContext(
+            f"nothing shows that it is the holder of the system {kernel.name!r} who decides here: approve, reject and look at requests in the task that entered "
+            "the system or in one that it started, through a twin, or at the gateway"
+        )
+
+
 def guard(kernel: Kernel) -> None:
     """Rule 8: raises Denied inside a turn. The authority calls it before it makes or takes anything."""
+    _guard_on_record(kernel)
+
+
+def _guard(kernel: Kernel) -> None:
     turn: Any = current()
     if turn.__class__ is not Delivery and get_ident() == kernel.thread:
         # In a context of its own, perhaps (`contextvars.Context().run`), but on the stack of a handler all the same.
@@ -379,3 +406,6 @@ def guard(kernel: Kernel) -> None:
             subject=turn.security.subject,
             reason="lineage",
         )
+
+
+_guard_on_record = _on_record(_guard)

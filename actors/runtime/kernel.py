@@ -217,6 +217,10 @@ class Kernel(Scheduler):
         """Called before the authority makes anything: see `derivation`."""
         derivation.guard(self)
 
+    def holding(self) -> None:
+        """Called before anything is decided for the system's holder: see `derivation`."""
+        derivation.holding(self)
+
     # -- messages ----------------------------------------------------------------------------------------------------------------------------------
 
     def find_handler(self, cell: Cell, message: Any) -> HandlerInfo:
