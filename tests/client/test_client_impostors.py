@@ -50,6 +50,9 @@ def met(face: Face, test: Any, *script: object, **options: Any) -> tuple[BaseExc
     with Impostor(*script) as server:
         with pytest.raises(rt.RetinueError) as caught:
             face.talk(server.url, test, token=TOKEN, **options)
+        patience = time.monotonic() + 5
+        while not server.requests and time.monotonic() < patience:  # the client may be gone before the server's thread came to look
+            time.sleep(0.005)
         assert len(server.requests) == server.connections == 1
         assert TOKEN not in str(caught.value)
     return caught.value, server
