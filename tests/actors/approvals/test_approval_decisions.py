@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import retinue as rt
 from approval_bank import Bank, Odd, Pay, alice_of, move_clock, outcome, request_for, system_on
@@ -64,6 +65,21 @@ async def test_how_long_a_request_waits_can_be_said_and_an_edited_one_waits_as_l
         request = await request_for(bank, Pay("ACME", 40), alice_of(system))
         edited = await system.approvals.edit(request.id, {"amount": 41}, reviewer="bob")
     assert [one.expires_ms - one.created_ms for one in (request, edited)] == [seconds * 1_000] * 2
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["in memory", "in a folder"])
+async def test_under_a_clock_that_jumps_the_desk_works_in_the_loop(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, kept: bool
+) -> None:
+    async with system_on(tmp_path if kept else None) as system:
+        bank = await system.spawn(Bank, [], name="bank")
+        request = await request_for(bank, Pay("ACME", 40), alice_of(system))
+        await trio.sleep(3_600)
+        token = await system.approvals.approve(request.id, reviewer="bob")
+        assert await bank.ask(Pay("ACME", 40), context=alice_of(system), approvals=[token]) == "paid 40 to ACME"
+        with pytest.raises(rt.AskTimeout):
+            await system.approvals.wait((await request_for(bank, Pay("ACME", 41), alice_of(system))).id, timeout=600)
+        assert 4_200 <= trio.current_time() < 4_300
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5, -1, 366 * 86_400 + 1, math.inf, math.nan, True, "7d", None])
