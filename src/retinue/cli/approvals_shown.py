@@ -48,7 +48,9 @@ def state_of(request: ApprovalRequest, row: dict[str, Any]) -> str:
     if row["outcome"] is not None:
         return f"{used}; outcome: {row['outcome']}"
     if row["alive"] is None:
-        return f"{used}; outcome: unknown, and so is whether it is in progress still: it was begun in another container, or on another machine"
+        return (
+            f"{used}; outcome: unknown, and so is whether it is in progress still: it was begun in another container, or on another machine"
+        )
     return f"{used}; " + ("in progress" if row["alive"] else "outcome: indeterminate, its process ended before it said how it went")
 
 
