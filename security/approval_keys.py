@@ -1,7 +1,8 @@
 """The keys of approvals: a private one, which signs and which the approving side alone has, and public ones, which whoever redeems has.
 
 In a folder of data they are two files: `approvals.key`, of mode 600, with the private key; and `approvals.pub`, text that anybody may read, with the
-public key of each private one there was, the current one first. So a rotation leaves what was signed before it good for as long as its key stands there.
+public key of each private one there was, the current one first. So a rotation leaves what was signed before it good for as long as its key stands there. The
+names of those that it took out stay there as revoked: an old private key that is copied back signs nothing.
 The name of a key is made of the public key, so nothing can claim another's.
 """
 
@@ -30,6 +31,9 @@ PRIVATE_NAME: Final = "approvals.key"
 PUBLIC_NAME: Final = "approvals.pub"
 """The name of the file with the public keys, beside it."""
 
+MAX_REVOKED: Final = 256
+"""Names of keys that are not trusted any more, in one file; the earliest are forgotten beyond that."""
+
 MAX_KEYS: Final = 32
 """Public keys in one file."""
 
@@ -37,6 +41,7 @@ _KEY_BYTES: Final = 32
 _FORMAT: Final = "retinue-approval-key/1"
 _MAX_FILE: Final = 2**14
 _HEX: Final = frozenset("0123456789abcdef")
+_REVOKED: Final = "revoked "
 _HEADER: Final = "# Public keys of approvals, the current one first: name, key, when it was made. Whoever can write here can approve.\n"
 
 
@@ -244,6 +249,11 @@ def load_verifying(folder: str | os.PathLike[str]) -> VerifyingKeys:
     Raises:
         KeyFileError: There are none; the file is malformed, a link, another user's, or others can write it.
     """
+    return _load_public(folder)[0]
+
+
+def _load_public(folder: str | os.PathLike[str]) -> tuple[VerifyingKeys, list[str]]:
+    """The keys that are trusted, and the names of those that are not any more, the latest last."""
     path = Path(folder) / PUBLIC_NAME
     try:
         raw, _ = read_public(path, _MAX_FILE)
@@ -252,8 +262,12 @@ def load_verifying(folder: str | os.PathLike[str]) -> VerifyingKeys:
     except OSError as error:
         raise KeyFileError(f"the file of public keys {path} cannot be read: {error.strerror}.") from error
     try:
-        keys = [_public_of(line) for line in raw.decode("ascii").splitlines() if line and not line.startswith("#")]
-        return VerifyingKeys(*keys)
+        lines = [line for line in raw.decode("ascii").splitlines() if line and not line.startswith("#")]
+        revoked = [_revoked_of(line) for line in lines if line.startswith(_REVOKED)]
+        keys = [_public_of(line) for line in lines if not line.startswith(_REVOKED)]
+        if any(key.kid in revoked for key in keys):
+            raise ValueError("a key that is trusted and is not")
+        return VerifyingKeys(*keys), revoked
     except (ValueError, DefinitionError):
         raise KeyFileError(
             f"the file of public keys {path} is malformed: each line has a key's name, the key in hex, and when it was made. Take it from a backup."
@@ -314,10 +328,20 @@ def _write_new(path: Path, *, replace: bool) -> None:
 def _publish(place: Path, key: SigningKey, most: int) -> None:
     """Bring the key's public half to the head of the public file; called under the folder's lock."""
     public = place / PUBLIC_NAME
-    known = load_verifying(place).keys if os.path.lexists(public) else ()
+    known: tuple[VerifyingKey, ...] = ()
+    revoked: list[str] = []
+    if os.path.lexists(public):
+        trusted, revoked = _load_public(place)
+        known = trusted.keys
+    if key.kid in revoked:
+        raise KeyFileError(
+            f"the key file {place / PRIVATE_NAME} has the key {key.kid}, which was taken out of trust by a rotation. Move it away, so that a new one is made."
+        )
     keys = [*key.verifying.keys, *(one for one in known if one.kid != key.kid)][: min(most, MAX_KEYS)]
     if [one.kid for one in keys] != [one.kid for one in known]:
+        gone = [one.kid for one in known if one not in keys]
         lines = [f"{one.kid} {one.public.hex()} {one.created_ms}\n" for one in keys]
+        lines += [f"{_REVOKED}{kid}\n" for kid in (*revoked, *gone)[-MAX_REVOKED:]]
         replace_public(public, "".join([_HEADER, *lines]).encode("ascii"))
 
 
@@ -329,6 +353,13 @@ def _public_of(line: str) -> VerifyingKey:
     if key.kid != kid:
         raise ValueError("another key's name")
     return key
+
+
+def _revoked_of(line: str) -> str:
+    kid = line.removeprefix(_REVOKED)
+    if len(kid) != 16 or not _HEX.issuperset(kid):
+        raise ValueError("no name of a key")
+    return kid
 
 
 def _bytes(text: Any) -> bytes:

@@ -19,8 +19,10 @@ from typing import Final
 __all__ = [
     "Signature",
     "Unfit",
+    "check_place",
     "create_private",
     "locked_folder",
+    "make_private",
     "read_private",
     "read_public",
     "replace_private",
@@ -118,6 +120,27 @@ def _lock(descriptor: int, seconds: float) -> None:
             time.sleep(_POLL)
         else:
             return
+
+
+def check_place(folder: Path) -> None:
+    """Raises Unfit where anybody can put another file in the place of one in the folder, so that no mode of a file is worth anything. Raises OSError."""
+    status = folder.stat()
+    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+        raise Unfit("can be written by everybody: chmod 700 it, and look whether everything in it is yours.")
+
+
+def make_private(path: Path) -> bool:
+    """Takes a file that is this user's away from everybody else (mode 600); one that is not there is fine. Whether others could use it. Raises Unfit, or OSError."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o077:
+        return False  # what is no plain file is refused by whoever opens it
+    if status.st_uid != os.geteuid():
+        raise Unfit("belongs to another user, and others can use it: chown it, or run as its owner.")
+    path.chmod(0o600)
+    return True
 
 
 def create_private(path: Path, data: bytes) -> None:

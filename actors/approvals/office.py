@@ -20,6 +20,7 @@ from retinue.actors.approvals.keys import DeskKeys
 from retinue.actors.approvals.memory import MemoryStore
 from retinue.actors.approvals.messages import Approve, EditRequest, KeepAlways, Poke, Reject
 from retinue.actors.approvals.owners import OwnerLock, new_owner
+from retinue.actors.approvals.places import secure
 from retinue.actors.approvals.review import HookThreads, Review, Reviewer, ask_reviewer, name_of
 from retinue.actors.approvals.standing_rows import StandingReader
 from retinue.actors.approvals.tables import FILE, SCHEMA, question_digest, request_of, row_of
@@ -189,6 +190,7 @@ class Office:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreUnavailable(f"data_dir={str(self.folder)[:200]!r} cannot be made or is no folder: {error.strerror}.") from error
+        await beside(secure, self.folder)
         self.lock = await beside(OwnerLock, self.folder, self.owner)
         if clock_jumps():
             return await self.kernel.system_actor(MemoryStore, self.folder / FILE, name="approvals-store")

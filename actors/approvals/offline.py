@@ -20,6 +20,7 @@ from retinue.actors.approvals.deciding import (
 )
 from retinue.actors.approvals.editing import edited_request
 from retinue.actors.approvals.keys import DeskKeys
+from retinue.actors.approvals.places import secure
 from retinue.actors.approvals.standing_rows import StandingReader, standing_row
 from retinue.actors.approvals.tables import FILE, SCHEMA, Row, request_of, row_of
 from retinue.actors.approvals.witness import Renew
@@ -77,6 +78,7 @@ class ApprovalsFile:
     def do(self, work: Work[R]) -> R:
         """Does a work of the desk. Before the first one it is looked whether the file is the one that was used last."""
         if not self._looked:
+            secure(self.folder)
             self._looked = True
             try:
                 found = self._session.do(Renew(self.now_ms, VIA))

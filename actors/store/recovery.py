@@ -11,6 +11,7 @@ import contextlib
 import glob
 import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -75,7 +76,7 @@ def recover(path: Path, schema: Schema, reason: str | None, *, aside: Path | Non
     try:
         if aside is None:
             aside = _name_aside(path)
-            beside(aside, ".reason.part").write_text(reason or "", encoding="utf-8")
+            _write(beside(aside, ".reason.part"), reason or "")
         else:
             reason = beside(aside, ".reason.part").read_text(encoding="utf-8", errors="replace")
         assert reason is not None
@@ -85,7 +86,7 @@ def recover(path: Path, schema: Schema, reason: str | None, *, aside: Path | Non
                     beside(path, suffix).rename(beside(aside, suffix))
         sync_folder(path.parent)
         recovery = _replace(path, schema, aside, reason)
-        beside(aside, ".reason.part").write_text(_told(path, recovery), encoding="utf-8")
+        _write(beside(aside, ".reason.part"), _told(path, recovery))
         beside(aside, ".reason.part").rename(beside(aside, ".reason.txt"))
         sync_folder(path.parent)
     except OSError as error:
@@ -120,9 +121,9 @@ def set_log_aside(path: Path, opened: Identity, timeout: float) -> None:
             return
         aside = _name_aside(path)
         try:
-            beside(aside, ".reason.txt").write_text(
+            _write(
+                beside(aside, ".reason.txt"),
                 f"{path.name} was replaced by another file while it was open. {aside.name}-wal is the log of the one before, and does not belong to it.\n",
-                encoding="utf-8",
             )
             beside(path, "-wal").rename(beside(aside, "-wal"))
             if now[2] is not None and now[2] == opened[2]:
@@ -139,6 +140,12 @@ def recoveries_of(database: Database) -> tuple[Recovery, ...]:
         return ()
     rows = database.conn.execute(f"SELECT at_ms, reason, moved_to, saved, complete FROM {RECOVERIES} ORDER BY id").fetchall()  # noqa: S608 - a constant
     return tuple(Recovery(at, why, moved, json.loads(saved), bool(complete)) for at, why, moved, saved, complete in rows)
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file that is this user's alone, as the database is that it tells of."""
+    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600)) as file:
+        file.write(text)
 
 
 def _name_aside(path: Path) -> Path:
