@@ -174,9 +174,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_results_of_a_part_are_never_written():
-    from click.testing import CliRunner
-
     from benchmarks.border.command import border
+    from click.testing import CliRunner
 
     for arguments in (["--only", "redeem", "--write"], ["--quick", "--write"]):
         done = CliRunner().invoke(border, arguments)
