@@ -157,7 +157,7 @@ class Renew(Work["str | None"]):
     """
 
     full: ClassVar[bool] = True
-    after = staticmethod(write_witness)
+    after_commit = staticmethod(write_witness)
 
     now_ms: int
     via: str = ""

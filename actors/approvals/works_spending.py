@@ -114,7 +114,7 @@ class Spend(Work[int]):
     """
 
     full: ClassVar[bool] = True
-    after = staticmethod(write_witness)
+    after_commit = staticmethod(write_witness)
 
     jti: str
     kind: str
@@ -441,7 +441,7 @@ class WithdrawStanding(Work[None]):
     """
 
     full: ClassVar[bool] = True
-    after = staticmethod(write_witness)
+    after_commit = staticmethod(write_witness)
 
     id: str
     reviewer: str

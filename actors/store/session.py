@@ -217,8 +217,8 @@ class Session:
         """Does what works want done between the commit and their answers, once for all that want the same."""
         done: dict[Any, Exception | None] = {}
         for work, outcome in pairs:
-            after = type(work).after
-            if after is None or outcome.error is not None:
+            after = type(work).after_commit
+            if after is Work.after_commit or outcome.error is not None:
                 continue
             if after not in done:
                 try:

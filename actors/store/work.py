@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from retinue.mailbox.messages import Request, message
@@ -32,15 +31,19 @@ class Work(Request[R_co]):
     Attributes:
         full: The answer comes after the commit was forced to the disk (`PRAGMA synchronous = FULL`). False (default): after the commit was handed to the operating
             system, which a crash of the process does not undo, and a loss of power may.
-        after: Called with the database after the commit, in the store's thread, before any of the works that have it is answered: once for all of one commit. What it
-            raises leaves them with a StoreUnavailable ("unknown"): what they did is written.
         reads: It only reads. It then goes on where nothing can be written, and sees what the works before it have committed; what it tries to write is refused.
     """
 
     full: ClassVar[bool] = False
     reads: ClassVar[bool] = False
-    after: ClassVar[Callable[[Any], None] | None] = None
 
     def run(self, database: Database) -> R_co:
         """Does the work. Called by the store, never by others."""
         raise NotImplementedError(f"{type(self).__qualname__} has no `def run(self, database)`")
+
+    @staticmethod
+    def after_commit(database: Any) -> None:
+        """Called by the store with the database after the commit, in its thread, before any of the works with the same one is answered: once for all of a commit.
+
+        What it raises leaves them with a StoreUnavailable ("unknown"): what they did is written. Nothing, by default.
+        """

@@ -185,7 +185,7 @@ async def test_an_older_file_is_told_in_the_log_and_the_audit_once(tmp_path: Pat
 
 @message(name="older-files-test/Use@1")
 class Use(Work[None]):
-    after = staticmethod(write_witness)
+    after_commit = staticmethod(write_witness)
 
     def run(self, database: Any) -> None:
         check_witness(database)
