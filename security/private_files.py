@@ -130,17 +130,24 @@ def check_place(folder: Path) -> None:
 
 
 def make_private(path: Path) -> bool:
-    """Takes a file that is this user's away from everybody else (mode 600); one that is not there is fine. Whether others could use it. Raises Unfit, or OSError."""
+    """Takes a file that is this user's away from everybody else; one that is not there is fine. Whether others could use it.
+
+    Raises:
+        Unfit: Others can write it, and it is another user's.
+        OSError: It cannot be looked at, or changed.
+    """
     try:
         status = path.lstat()
     except FileNotFoundError:
         return False
     if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o077:
         return False  # what is no plain file is refused by whoever opens it
-    if status.st_uid != os.geteuid():
-        raise Unfit("belongs to another user, and others can use it: chown it, or run as its owner.")
-    path.chmod(0o600)
-    return True
+    if status.st_uid == os.geteuid():
+        path.chmod(stat.S_IMODE(status.st_mode) & 0o700)
+        return True
+    if status.st_mode & 0o022:
+        raise Unfit("belongs to another user, and others can write it: chown it, or run as its owner.")
+    return False  # its owner's to say; whoever opens it finds out what may be done
 
 
 def create_private(path: Path, data: bytes) -> None:

@@ -16,10 +16,10 @@ _log = logging.getLogger("retinue.approvals")
 
 
 def secure(folder: Path) -> None:
-    """Looks at the folder, before anything in it is opened; the database's files are made this user's alone (mode 600), and that is logged.
+    """Looks at the folder, before anything in it is opened; the database's files are made this user's alone, and that is logged.
 
     Raises:
-        StoreUnavailable: Everybody can write in the folder, or others use a file of another user's: nothing in it can be believed.
+        StoreUnavailable: Everybody can write in the folder, or others can write a file of another user's: nothing in it can be believed.
     """
     path = folder
     try:
@@ -28,7 +28,7 @@ def secure(folder: Path) -> None:
             path = folder / f"{FILE}{suffix}"
             if make_private(path):
                 _log.warning(
-                    "%s could be used by others than its owner; it is of mode 600 now. Look whether everything in it is yours.", path
+                    "%s could be used by others than its owner; it is only its owner's now. Look whether everything in it is yours.", path
                 )
     except FileNotFoundError:
         return  # whoever opens it says so

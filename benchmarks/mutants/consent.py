@@ -11,6 +11,7 @@ _GATE = ("tests/capabilities/test_consent_gate.py",)
 _TURNS = ("tests/actors/runtime/test_consent_in_turns.py",)
 _ENDS = ("tests/actors/runtime/test_consent_ends.py",)
 _OUTCOMES = ("tests/actors/approvals/test_outcomes_at_the_desk.py",)
+_OLDER = ("tests/actors/approvals/test_older_files.py",)
 _HOUSE = ("tests/actors/runtime/test_system_actors.py",)
 
 CONSENT = (
@@ -99,6 +100,34 @@ CONSENT = (
         "        self._check_known(consent)\n",
         "",
         ("tests/actors/approvals/test_desk_holds.py",),
+    ),
+    Mutant(
+        "an older file is taken for the one that was used last",
+        "actors/approvals/witness.py",
+        "        if self.uses < seen.uses:\n",
+        "        if self.uses < 0:\n",
+        _OLDER,
+    ),
+    Mutant(
+        "nobody hears of a use but the database",
+        "actors/store/session.py",
+        "            self._after(database, pairs)\n",
+        "",
+        _OLDER,
+    ),
+    Mutant(
+        "whoever has left a handler's context behind is at the desk",
+        "actors/runtime/derivation.py",
+        "    if kernel.thread and (turn.__class__ is not Roots or not turn.of(kernel)):\n",
+        "    if not kernel.thread:\n",
+        ("tests/actors/approvals/test_who_holds_the_desk.py",),
+    ),
+    Mutant(
+        "what is spent in another container is nobody's",
+        "actors/approvals/owners.py",
+        "    if held is False:\n",
+        "    if held is None:\n",
+        ("tests/actors/approvals/test_owners.py",),
     ),
     Mutant(
         "what the desk says is taken for a consent",

@@ -97,7 +97,7 @@ DESK = (
     Mutant(
         "a handler may approve",
         "actors/approvals/book.py",
-        "    async def _tell(self, message: Request[R]) -> R:\n        self._kernel.guard()\n",
+        "    async def _tell(self, message: Request[R]) -> R:\n        self._kernel.holding()\n",
         "    async def _tell(self, message: Request[R]) -> R:\n",
         _DECISIONS,
     ),
