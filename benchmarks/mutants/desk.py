@@ -10,7 +10,7 @@ _WORKS = ("tests/actors/approvals/test_desk_works.py",)
 _MATRIX = ("tests/actors/approvals/test_approval_matrix.py",)
 _DECISIONS = ("tests/actors/approvals/test_approval_decisions.py",)
 _REVIEWERS = ("tests/actors/approvals/test_reviewers.py",)
-_STANDING = ("tests/actors/approvals/test_standing_at_the_desk.py",)
+_STANDING = ("tests/actors/approvals/test_standing_at_the_desk.py", "tests/actors/approvals/test_desk_records.py")
 _OWNERS = ("tests/actors/approvals/test_owners.py",)
 
 DESK = (
