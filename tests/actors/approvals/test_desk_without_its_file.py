@@ -4,6 +4,7 @@ and nothing is run; once that is mended, it works again.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -95,7 +96,7 @@ async def test_a_file_that_was_put_back_from_a_copy_is_taken_for_what_it_is(tmp_
 
 
 async def test_a_file_of_something_else_is_left_alone_and_refuses(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / FILE) as other:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as other, other:
         other.execute("CREATE TABLE things (a)")
     other.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -33,7 +34,7 @@ ACME = Pay("ACME", 40)
 
 
 def back_up(folder: Path, to: Path) -> None:
-    with sqlite3.connect(folder / FILE) as source, sqlite3.connect(to) as target:
+    with contextlib.closing(sqlite3.connect(folder / FILE)) as source, contextlib.closing(sqlite3.connect(to)) as target:
         source.backup(target)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 import subprocess
@@ -73,7 +74,7 @@ async def test_what_nobody_can_know_is_listed_told_and_resolved(known: bool, tmp
         await system.approvals.always_allow("payments.send", reviewer="bob", subject="alice", expires_seconds=60, open=True)
         owner = system.approvals._office.owner
         elsewhere = new_owner().replace("+", "+1", 1)
-        with sqlite3.connect(tmp_path / "approvals.db") as database:
+        with contextlib.closing(sqlite3.connect(tmp_path / "approvals.db")) as database, database:
             database.execute("DROP TRIGGER what_is_spent_stays_spent")
             database.execute("UPDATE spent SET outcome = NULL, owner = ?", (elsewhere,))
         if known:
@@ -92,7 +93,7 @@ async def test_what_nobody_can_know_is_listed_told_and_resolved(known: bool, tmp
 
 
 async def resolve(system: rt.ActorSystem, request_id: str) -> Any:
-    with sqlite3.connect(Path(system.approvals._office.folder or "") / "approvals.db") as database:
+    with contextlib.closing(sqlite3.connect(Path(system.approvals._office.folder or "") / "approvals.db")) as database, database:
         (jti,) = database.execute("SELECT jti FROM spent WHERE request_id = ?", (request_id,)).fetchone()
     return await system.approvals.resolve(jti, "succeeded", reviewer="bob")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from retinue.capabilities.consent import Consent, Question
 
 
 def outcomes(folder: Path) -> list[Any]:
-    with sqlite3.connect(folder / "approvals.db") as database:
+    with contextlib.closing(sqlite3.connect(folder / "approvals.db")) as database, database:
         return [row[0] for row in database.execute("SELECT outcome FROM spent")]
 
 
@@ -87,6 +88,7 @@ async def test_an_outcome_that_finds_the_file_busy_is_noted_when_it_is_not_any_m
         @rt.handler(requires="payments.send", approval=True)
         async def pay(self, message: Pay) -> str:
             nonlocal holder
+            holder.close()
             holder = sqlite3.connect(tmp_path / "approvals.db", isolation_level=None)
             holder.execute("BEGIN IMMEDIATE")
             return "paid"
@@ -138,7 +140,10 @@ async def test_what_this_process_has_spent_and_is_not_doing_is_found_though_it_l
         await bank.ask(Pay("ACME", 40), context=alice, approvals=[token])
         await noted(tmp_path, ["succeeded"])
         office = system.approvals._office
-        with sqlite3.connect(tmp_path / "approvals.db") as database:  # as if it had been lost for whatever reason
+        with (
+            contextlib.closing(sqlite3.connect(tmp_path / "approvals.db")) as database,
+            database,
+        ):  # as if it had been lost for whatever reason
             database.execute("UPDATE spent SET outcome = NULL")
         office.running.update(jti := [one[0] for one in database.execute("SELECT jti FROM spent")])
         from retinue.actors.approvals.works_spending import Tidy
