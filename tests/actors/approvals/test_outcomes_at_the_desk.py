@@ -140,12 +140,10 @@ async def test_what_this_process_has_spent_and_is_not_doing_is_found_though_it_l
         await bank.ask(Pay("ACME", 40), context=alice, approvals=[token])
         await noted(tmp_path, ["succeeded"])
         office = system.approvals._office
-        with (
-            contextlib.closing(sqlite3.connect(tmp_path / "approvals.db")) as database,
-            database,
-        ):  # as if it had been lost for whatever reason
-            database.execute("UPDATE spent SET outcome = NULL")
-        office.running.update(jti := [one[0] for one in database.execute("SELECT jti FROM spent")])
+        with contextlib.closing(sqlite3.connect(tmp_path / "approvals.db")) as database, database:
+            database.execute("UPDATE spent SET outcome = NULL")  # as if it had been lost for whatever reason
+            jti = [one[0] for one in database.execute("SELECT jti FROM spent")]
+        office.running.update(jti)
         from retinue.actors.approvals.works_spending import Tidy
 
         async def tidy() -> Any:
