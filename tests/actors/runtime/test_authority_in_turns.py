@@ -523,8 +523,10 @@ async def test_the_view_of_the_system_can_look_and_not_act(system: rt.ActorSyste
         ref = await system.spawn(Puppet, name="looked-at")
         view = await ref.ask(Call(lambda actor: actor.ctx.system))
         assert view.name == "turns" and view.statistics().actors == 1
-        for forbidden in ("spawn", "stop", "approvals", "audit", "mint"):
+        for forbidden in ("spawn", "stop", "audit", "mint"):
             assert not hasattr(view, forbidden)
+        with pytest.raises(rt.Denied, match=r"an actor cannot approve"):
+            _ = view.approvals
         with pytest.raises(rt.Denied, match=r"an actor cannot mint.* Fix: narrow the context of the message, self\.ctx\.security\.narrow"):
             view.authority.mint("eve", ["**"])
 
