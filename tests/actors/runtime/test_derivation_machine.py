@@ -298,7 +298,8 @@ def test_nobody_gets_more_than_everybody_on_the_way_had() -> None:
     assert refused > 0.15 * (executed + refused)
     for word in ("refused: deny", "refused: ended", "refused: lineage", "spawned", "own"):
         assert found[word] > 0, word
-    assert found["labels exact"] > 50 * found["labels more"], "labels are not spread about"
+    # From sample to sample it is one in 30 to one in 400.
+    assert found["labels exact"] > 10 * found["labels more"], "labels are not spread about"
 
 
 @pytest.mark.parametrize("where", [name for name in MACHINES if name != "the loop"])
