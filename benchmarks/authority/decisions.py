@@ -27,14 +27,14 @@ class Read(rt.Request[str]):
 
 
 def repeated(action: Callable[[], object], expected: object = None) -> Block:
-    """A block of one action again and again. Where something is expected, the action must give it (`is`)."""
+    """A block of one action again and again. Where something is expected, the action must give it, or its like."""
 
     def run(count: int) -> float:
         numbers = range(count)
         with Timer() as timer:
             for _ in numbers:
                 action()
-        if expected is not None and action() is not expected:
+        if expected is not None and action() != expected:
             raise BrokenBlock(f"{action()!r}, not {expected!r}")
         return timer.seconds
 
