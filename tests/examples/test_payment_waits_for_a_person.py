@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from example_runner import run_example
 
 
+@pytest.mark.slow  # seven processes
 def test_a_payment_that_was_asked_for_in_one_process_is_approved_in_another_and_made_once_in_a_third() -> None:
     printed = run_example("payment_waits_for_a_person")
     (request,) = set(re.findall(r"\bapr_[a-z2-7]{26}\b", printed))

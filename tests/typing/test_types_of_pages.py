@@ -15,6 +15,7 @@ from snippets import snippets
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+@pytest.mark.slow
 def test_the_programs_of_the_pages_pass_mypy(search_path: str, tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="mypy is not installed (it comes with the extra `dev`)")
     programs = tmp_path / "programs"
