@@ -82,9 +82,12 @@ def plain_tells_a_secret(system):
     raise ValueError("cannot log in with password=hunter2hunter2 \\x1b[2J")
 
 def swallows(system):
-    print("runs", flush=True)
+    said = "runs"
     while True:
         try:
+            if said:  # inside: a signal may come as soon as it is read
+                print(said, flush=True)
+                said = ""
             time.sleep(60)
         except BaseException as error:
             print("swallowed", flush=True)
