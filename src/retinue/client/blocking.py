@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final, overload
 
@@ -17,13 +17,13 @@ from retinue.client.address import check_path
 from retinue.client.answers import Body, check_events, value_of
 from retinue.client.approving import POLLS, Pages, approve_fields, edit_fields, note_fields, text_fields, token_of
 from retinue.client.exchange import Exchange, Opening, Reading
+from retinue.client.face import Face
 from retinue.client.failures import failure_of, no_cookies, tls_of
 from retinue.client.session import CONNECT_TIMEOUT, MAX_ANSWER, MOST_REQUESTS, TIMEOUT, Session, Token, seconds_of
 from retinue.client.timed import Deadline, TimedTransport
 from retinue.client.views import RemoteActor, RemoteTerminated, still_lives
 from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError, RetinueError
-from retinue.security.restrictions import Permission, Restriction
 
 if TYPE_CHECKING:
     from retinue.mailbox.wire import WireRegistry
@@ -124,22 +124,8 @@ class Connection:
         raise failure
 
 
-class Client:
+class Client(Face[Connection]):
     """A running system, as its gateway shows it: `with connect(url, token=token) as client: …`. Made by `connect`; see `retinue.connect`."""
-
-    def __init__(self, session: Session, connection: Connection) -> None:
-        self._session = session
-        self._connection = connection
-
-    @property
-    def url(self) -> str:
-        """The gateway's address."""
-        return self._session.address.origin
-
-    @property
-    def wire(self) -> WireRegistry:
-        """The types that messages and answers may have; `client.wire.add_type(…)` teaches it one."""
-        return self._session.wire
 
     def __enter__(self) -> Self:
         self._connection.open()
@@ -168,13 +154,6 @@ class Client:
     def approvals(self) -> RemoteApprovals:
         """What waits for a person's consent."""
         return RemoteApprovals(self._session, self._connection)
-
-    def narrow(self, *restrictions: Restriction | str | Iterable[Permission], audience: str | None = None) -> Client:
-        """The same client with a token that permits less, over the same connections; it is open as long as this one. Arguments and errors as for `retinue.attenuate`."""
-        return Client(self._session.narrowed(restrictions, audience), self._connection)
-
-    def __repr__(self) -> str:
-        return f"<Client of {self._session!r}>"
 
 
 @final
