@@ -5,10 +5,7 @@ and nothing is run; once that is mended, it works again.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import sqlite3
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ import trio
 
 import retinue as rt
 from approval_bank import Bank, Pay, alice_of, outcome, request_for, system_on
+from odd_disks import as_nobody, disk_of
 from retinue.actors.approvals.tables import FILE
 from retinue.actors.approvals.works_asking import Ask
 from retinue.actors.approvals.works_spending import NoteOutcome, Spend
@@ -141,16 +139,9 @@ async def test_a_file_that_another_process_holds_refuses_until_it_lets_go(tmp_pa
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 600 KiB; skipped where none can be made."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    can = os.geteuid() == 0 and shutil.which("mount") is not None
-    if not can or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", place], check=False, capture_output=True).returncode:
-        pytest.skip("no small disk can be mounted here")
-    try:
+    """A disk of 600 KiB."""
+    with disk_of(tmp_path / "disk", 600) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 async def test_a_full_disk_refuses_and_keeps_the_approval_for_when_there_is_room(small_disk: Path) -> None:
@@ -178,27 +169,6 @@ async def test_a_full_disk_refuses_and_keeps_the_approval_for_when_there_is_room
         assert isinstance(found, rt.Denied) and found.reason == "spent" and len(counter.effects) == 1
 
     await at_counter(small_disk, use)
-
-
-def as_nobody(function: Callable[[], str]) -> str:
-    """What the function returns in a process of a user without rights; the root user's rights would make any file writable."""
-    if os.geteuid() != 0:
-        return function()
-    readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgid(65534)
-            os.setuid(65534)
-            answer = function()
-        except BaseException as error:
-            answer = f"{type(error).__name__}: {error}"
-        os.write(writable, answer.encode())
-        os._exit(0)
-    os.close(writable)
-    os.waitpid(child, 0)
-    with os.fdopen(readable, encoding="utf-8") as stream:
-        return stream.read()
 
 
 def test_a_file_that_is_read_only_refuses_and_works_again_when_it_may_be_written(tmp_path: Path) -> None:

@@ -12,24 +12,10 @@ import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import retinue as rt
+from consent_actors import Async, Many, Plain
 from core_authority import error_of, tie_clock
 from core_hosts import conserved, reasons
 from core_puppet import Call
-
-
-@rt.message
-class Plain(rt.Request[str]):
-    text: str = "plain"
-
-
-@rt.message
-class Async(rt.Request[str]):
-    text: str = "async"
-
-
-@rt.message
-class Many(rt.Stream[str]):
-    text: str = "stream"
 
 
 @rt.message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import trio
 
 import retinue as rt
 import store_works
+from odd_disks import as_nobody, disk_of
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.store.session import Session
 from retinue.actors.store.store import Statistics, Store
@@ -25,37 +25,9 @@ PROGRAM = store_works.__file__
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 400 KiB; skipped where none can be made."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    made = os.geteuid() == 0 and shutil.which("mount") is not None
-    if not made or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", place], check=False, capture_output=True).returncode:
-        pytest.skip("no small disk can be mounted here")
-    try:
+    """A disk of 400 KiB."""
+    with disk_of(tmp_path / "disk", 400) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
-
-
-def as_nobody(function: Callable[[], str]) -> str:
-    """What the function returns in a process of a user without rights; the root user's rights would make any file writable."""
-    if os.geteuid() != 0:
-        return function()
-    readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgid(65534)
-            os.setuid(65534)
-            answer = function()
-        except BaseException as error:
-            answer = f"{type(error).__name__}: {error}"
-        os.write(writable, answer.encode())
-        os._exit(0)
-    os.close(writable)
-    os.waitpid(child, 0)
-    with os.fdopen(readable, encoding="utf-8") as stream:
-        return stream.read()
 
 
 def refusal(function: Callable[[], object]) -> str:
