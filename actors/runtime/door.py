@@ -166,10 +166,12 @@ class Door:
     def _check_own(self, cell: Cell, context: SecurityContext) -> None:
         """A message to the household is the system's own, or is refused."""
         if context is not self._kernel.household.context:
-            raise Denied(
-                f"{cell.path} is an actor of the system's own, which nobody else sends messages to. Use system.approvals.",
-                path=cell.path,
-                subject=context.subject,
+            raise self._kernel.book.refused(  # on record, as all that the gate never hears of
+                Denied(
+                    f"{cell.path} is an actor of the system's own, which nobody else sends messages to. Use system.approvals.",
+                    path=cell.path,
+                    subject=context.subject,
+                )
             )
 
     async def admit_stop(self, turn: Delivery, target: Cell) -> None:

@@ -99,6 +99,8 @@ async def test_who_has_got_hold_of_a_ref_of_it_is_refused() -> None:
         ):
             error = await error_of(asking)
             assert isinstance(error, rt.Denied) and "the system's own" in str(error)
+        on_record = [(entry.subject, entry.path) for entry in await system.audit.entries(allowed=False)]
+        assert on_record == [(who, "/system/servant") for who in ("root", "ada", "root")]
         servant.tell(Do(fails))
         await system.wait_quiet()
         assert await system._kernel.consult(servant.ask, Do(lambda actor: actor.log)) == ["begun"]
