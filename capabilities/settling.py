@@ -67,8 +67,8 @@ async def settle(gate: Gate, case: Case, wanted: Callable[[], bool]) -> Admissio
         if reservation is not None:
             gate.ledger.settle(reservation, calls=1)
     except BaseException as error:
-        if spent is None and not (isinstance(error, Denied) and error.reason == "store"):
-            spent = False  # the desk has refused
+        if spent is None and isinstance(error, Exception) and not (isinstance(error, Denied) and error.reason == "store"):
+            spent = False  # the desk has refused (what is no Exception cut it off, and says nothing of what it did)
         try:
             if reservation is not None:
                 gate.ledger.release(reservation)
@@ -192,7 +192,9 @@ async def _last_look(gate: Gate, case: Case, question: Question, wanted: Callabl
 
 
 async def _tell(desk: ConsentDesk, consent: Consent, outcome: str) -> None:
-    """The desk hears that the effect was not run, or that nobody knows whether the consent was spent. What goes wrong there leaves the outcome unknown, which is what the desk takes it for anyway."""
+    """The desk hears that the effect was not run, or that nobody knows whether the consent was spent. What goes wrong there leaves the outcome unknown, which is
+    what the desk takes it for anyway.
+    """
     import trio
 
     with trio.move_on_after(OUTCOME_TIMEOUT, shield=True) as scope:

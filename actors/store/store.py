@@ -209,6 +209,7 @@ class Store(Actor):
         reason: StoreReason = "unknown"
         cause: BaseException | None = None
         try:
+            # Without a deadline here: a thread in the middle of a commit cannot be cut off. Each asker has one of its own, and what may wait is bounded.
             await self._writer.ask(Flush(), timeout=math.inf)
         except Unanswered as error:
             reason, cause = "closed" if error.begun is False else "unknown", error

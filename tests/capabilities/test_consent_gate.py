@@ -320,6 +320,16 @@ async def test_a_desk_that_fails_refuses(step: str, error: Exception, reason: st
     assert world.kinds()[-1] == ("decision", False, reason)
 
 
+async def test_what_cuts_the_spending_off_says_nothing_of_whether_it_is_spent():
+    world = World()
+    token = await world.token()
+    world.desk.fails["spend"] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        await world.ask(approvals=[token])
+    assert world.desk.outcomes == {token: "indeterminate"}
+    assert world.calls == (0, 0) and world.gate.allowed == 0
+
+
 async def test_only_a_consent_of_the_real_kind_is_one():
     world = World()
 
