@@ -128,8 +128,10 @@ class Visit:
         connection = self.connection
         if not self.over and connection is not None:
             connection.abort()
-            while True:  # what the connection's reader still holds for us, until it has seen the end
-                await self.receive()
+            with trio.move_on_after(LINGER):
+                while True:  # what the connection's reader still holds for us, until it has seen the end
+                    await self.receive()
+            raise Gone
 
 
 class Leaving:
