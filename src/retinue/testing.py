@@ -1,0 +1,37 @@
+"""The testing kit: a clock that waits for threads, a probe, checks of the books, seeded order, faults, and actors tested without a loop.
+
+    import retinue.testing as rtt
+
+    async def test_the_till(actor_system):
+        till = await actor_system.spawn(Till)
+        probe = await rtt.Probe.spawn(actor_system)
+        till.tell(Subscribe(probe.ref))
+        assert (await probe.expect(Opened)).till == till
+
+The fixtures `actor_system` and `virtual_clock` come with the package: pytest finds them by itself. The names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+__all__: list[str] = []
+
+_HOMES: dict[str, str] = {}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
