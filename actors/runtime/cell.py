@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.context import ActorContext
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.deadlines import Entry
+    from retinue.actors.runtime.inlets import Inlet
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.supervision import Supervision
@@ -93,6 +94,8 @@ class Extra:
         host: The thread of a blocking actor.
         incarnation: How often the actor's instance was replaced.
         notices: How many messages at the front of the mailbox are notices of the runtime's.
+        inlets: Mail that has a room of its own beside the mailbox, where some waits there; whose turn is next stands first.
+        guest: The inlet whose first item waits in `Cell.head`, if it is one's.
         stop_by: When a stop cuts off what the actor is busy with.
         limit: The deadline that does so.
         ending: The last `on_stop` runs.
@@ -101,7 +104,7 @@ class Extra:
     """
 
     __slots__ = (
-        "cause", "deferred", "delay", "ending", "failures", "history", "host", "incarnation", "limit", "notices", "reason", "restarting", "restarts", "revival", "stash", "stop_by",
+        "cause", "deferred", "delay", "ending", "failures", "guest", "history", "host", "incarnation", "inlets", "limit", "notices", "reason", "restarting", "restarts", "revival", "stash", "stop_by",
         "tasks", "waiters", "watchers", "withdrawn",
     )  # fmt: skip
 
@@ -120,6 +123,8 @@ class Extra:
         self.reason: StopReason | None = None
         self.host: Any = None
         self.notices = 0
+        self.inlets: deque[Inlet] | None = None
+        self.guest: Inlet | None = None
         self.incarnation = 0
         self.stop_by = math.inf
         self.limit: Entry | None = None
@@ -195,11 +200,13 @@ class Cell:
         return extra
 
     def waiting(self) -> int:
-        """Messages that wait: in the mailbox, stashed, and those that wait for room. The one in progress is not among them."""
+        """Messages that wait: in the mailbox, beside it, stashed, and those that wait for room. The one in progress is not among them."""
         count = (self.head is not None) + (len(self.box) if self.box else 0) + (len(self.queue) if self.queue is not None else 0)
         extra = self.extra
         if extra is not None:
             count += len(extra.stash) + len(extra.waiters) - extra.withdrawn
+            if extra.inlets:
+                count += sum(map(len, extra.inlets)) - (extra.guest is not None)
         return count
 
     # -- taking mail in ----------------------------------------------------------------------------------------------------------------------------
@@ -273,9 +280,11 @@ class Cell:
         assert box is not None
         if extra is not None and extra.waiters:
             return False  # nobody overtakes those who wait for room
+        if extra is not None and self._has_room(extra, box):
+            return True
         if extra is not None and extra.withdrawn:
             self.sweep()
-            if self.head is None or len(box) < self.room:
+            if self._has_room(extra, box):
                 return True
         overflow = self.spec.mailbox.overflow
         if patient or overflow in ("reject", "wait"):
@@ -286,12 +295,17 @@ class Cell:
         self.kernel.refuse(victim, "dropped_oldest" if overflow == "drop_oldest" else "dropped_newest")
         return True
 
+    def _has_room(self, extra: Extra, box: deque[Delivery]) -> bool:
+        """Whether one more may wait. What a guest in the head takes is no room of the mailbox's."""
+        return self.head is None or len(box) < self.room + (extra.guest is not None)
+
     def _victim(self, *, oldest: bool) -> Delivery | None:
         """Takes the oldest or newest tell out of the mailbox; requests stay, somebody waits for each of them, and so do notices."""
         box = self.box
         assert box is not None
         notice, head = self.spec.notice, self.head
-        droppable = head is not None and head.slot is None and (notice is None or head.handler is not notice)
+        guest = self.extra is not None and self.extra.guest is not None
+        droppable = head is not None and head.slot is None and (notice is None or head.handler is not notice) and not guest
         if oldest and droppable:
             self.head = box.popleft() if box else None
             return head
@@ -328,24 +342,55 @@ class Cell:
             extra.stash = deque(d for d in extra.stash if not _withdrawn(d))
         if extra.waiters:
             self.admit_waiters()
+        self.refill()
 
     # -- giving mail out ---------------------------------------------------------------------------------------------------------------------------
 
     def take(self) -> Delivery | None:
         """The next message, or None. Lets in who waits for room. (The scheduler spells the plain case out.)"""
+        extra = self.extra
+        if extra is not None and extra.inlets:
+            return self._take_in_turns(extra)
         delivery = self.head
         if delivery is not None:
             box = self.box
             self.head = box.popleft() if box else None
         elif self.queue is not None and len(self.queue):
             delivery = self.queue.pop()
-        extra = self.extra
         if extra is not None:
             if extra.notices:
                 extra.notices -= 1
             if extra.waiters:
                 self.admit_waiters()
         return delivery
+
+    def _take_in_turns(self, extra: Extra) -> Delivery | None:
+        """As `take`, where mail waits beside the mailbox: one from the mailbox, one from an inlet, and the inlets in turn."""
+        guest, box, delivery = extra.guest, self.box, self.head
+        if guest is not None:
+            self.head = box.popleft() if box else None
+            guest.leave(extra)
+        else:
+            if delivery is None and self.queue is not None and len(self.queue):
+                delivery = self.queue.pop()
+            if extra.notices:
+                extra.notices -= 1
+            self.head = box.popleft() if extra.notices and box else None  # notices come first
+            if self.head is None and extra.inlets:
+                extra.inlets[0].seat(extra)
+        if extra.waiters:
+            self.admit_waiters()
+        self.refill()
+        if guest is not None and guest.on_taken is not None:
+            assert delivery is not None
+            guest.on_taken(delivery)
+        return delivery
+
+    def refill(self) -> None:
+        """Keeps what holds between any two steps: where mail waits beside the mailbox, some waits in it, so that nobody has to look beside it."""
+        extra = self.extra
+        if extra is not None and extra.inlets and self.head is None and not (self.queue is not None and len(self.queue)):
+            extra.inlets[0].seat(extra)
 
     def admit_waiters(self) -> None:
         """Lets those in who wait for room, in their order, as far as there is room."""
@@ -368,7 +413,7 @@ class Cell:
             else:
                 if self.box is None:
                     self.box = deque()
-                if len(self.box) >= self.room:
+                if len(self.box) >= self.room + (extra.guest is not None):
                     return
                 self.box.append(delivery)
             waiters.popitem(last=False)
@@ -392,17 +437,18 @@ class Cell:
         if self.state == DEAD:
             return
         if self.control:
-            self._get_ready()
+            self.get_ready()
         elif self.actor is None:
             self.state = WAITING
         elif self.head is not None or (self.queue is not None and len(self.queue)):
-            self._get_ready()
+            self.get_ready()
         else:
             self.state = IDLE
             if self.box is not None:
                 self.drop_box()
 
-    def _get_ready(self) -> None:
+    def get_ready(self) -> None:
+        """Puts the cell back into the ready queue. Never raises."""
         self.state = READY
         try:
             self.kernel.push(self)
@@ -416,6 +462,8 @@ class Cell:
             self.state = READY
         if self.extra is not None:
             self.extra.notices = 0  # those that still wait are behind it now
+            if self.extra.guest is not None:
+                self.extra.guest = self.head = None  # it goes back to its inlet, where it still is the first
         if self.head is not None:
             if self.box is None:
                 self.box = deque()
@@ -446,6 +494,7 @@ class Cell:
             self.box = deque(kept[1:])
         if self.extra is not None:
             self.extra.notices = 0
+        self.refill()
         return dropped
 
     def drop_box(self) -> None:
@@ -471,13 +520,16 @@ class Cell:
 
     def mail(self) -> list[Delivery]:
         """Everything that waits, those included that wait for room."""
-        mail = [] if self.head is None else [self.head]
+        extra = self.extra
+        mail = [] if self.head is None or (extra is not None and extra.guest is not None) else [self.head]
         mail.extend(self.box or ())
         if self.queue is not None:
             mail.extend(self.queue.items())
-        if self.extra is not None:
-            mail.extend(self.extra.stash)
-            mail.extend(self.extra.waiters)
+        if extra is not None:
+            mail.extend(extra.stash)
+            mail.extend(extra.waiters)
+            for inlet in extra.inlets or ():
+                mail.extend(inlet.items())
         return mail
 
     def clear_mail(self) -> list[Delivery]:
@@ -487,6 +539,8 @@ class Cell:
         if extra is not None:
             mail.extend(extra.stash)
             extra.stash.clear()
+            for inlet in tuple(extra.inlets or ()):
+                mail.extend(inlet.clear())
         if self.head is not None:
             mail.append(self.head)
             self.head = None
