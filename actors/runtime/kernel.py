@@ -141,6 +141,7 @@ class Kernel(Scheduler):
         self.next_number = 0
         self._plain_specs: dict[object, Spec] = {}
         self._specs: dict[tuple[type[Actor], Supervision, Mailbox], Spec] = {}
+        self.adopted: Any = None  # the pykka actors that have joined, once there is one; see hosts.adopted
         self.household = Household(self)
         self.user = self.make_guardian("user", self.root)
 

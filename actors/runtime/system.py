@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import math
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
@@ -41,11 +41,15 @@ from retinue.security.errors import DefinitionError
 from retinue.security.seal import Sealer
 
 if TYPE_CHECKING:
+    from pykka import ActorProxy, ActorRef
+
     from retinue.actors.approvals.book import SystemApprovals
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.supervision import Supervision
+    from retinue.capabilities.cases import ApprovalRule
     from retinue.capabilities.registry import CapabilityRegistry
     from retinue.mailbox.letters import DeadLetters
+    from retinue.mailbox.messages import Message
     from retinue.mailbox.queues import Mailbox
     from retinue.security.audit import AuditLog
     from retinue.security.keys import KeyFile, KeyRing
@@ -314,6 +318,47 @@ class ActorSystem:
             self._check_running()
         # The kernel's coroutine itself, without one of our own around it: `await system.spawn(…)` all the same.
         return kernel.spawn(kernel.user, cls, arguments, keywords, name, grant, mailbox, supervision)
+
+    async def adopt(
+        self,
+        actor: ActorRef[Any] | ActorProxy[Any],
+        *,
+        messages: Iterable[type[Message]] | Mapping[type[Message], str],
+        requires: str | Mapping[type[Message], str] | None = None,
+        approval: ApprovalRule | Mapping[type[Message], ApprovalRule] = False,
+        name: str | None = None,
+        grant: Sequence[Any] | None = None,
+        mailbox: Mailbox | None = None,
+        supervision: Supervision | None = None,
+        stop: bool = False,
+    ) -> Ref[Any]:
+        """Gives a pykka actor that exists already an address, a gate and a mailbox under `/user`; returns once it can be asked.
+
+        One message at a time is in the pykka actor's inbox. Its end is noticed within about 0.05 s and ends the stand-in. Its own ref stays ungated.
+
+        Args:
+            actor: Its ref or proxy.
+            messages: The message classes that its `on_receive` takes (`rt.PykkaMessage` for raw payloads), or a mapping from message classes to the names of its
+                methods, which get the message's fields as keyword arguments.
+            requires: The operation that a message's context must permit, for all of them or by message class. Default: whoever holds the ref may send them.
+            approval: Whether a person must consent, as for `@rt.handler`, for all of them or by message class. Default: False.
+            name: Its name, unique among the living; default: the pykka class's name and a number.
+            grant: Operations that it may ever take part in; as for `spawn`.
+            mailbox: Of the stand-in. Default: bounded, 1,024 messages, "reject".
+            supervision: Of the stand-in, which can do nothing for the pykka actor. Default: it resumes.
+            stop: Whether the end of the stand-in ends the pykka actor too, which has 2 s for it. Default: it lives on.
+
+        Raises:
+            DefinitionError: It is no running pykka actor, or an option is wrong.
+            ActorStopped: It has ended already.
+            NameTaken, SystemClosed: As for `spawn`.
+        """
+        from retinue.actors.hosts.adopting import adopt
+
+        self._check_running()
+        options: dict[str, Any] = {"name": name, "grant": grant, "mailbox": mailbox, "supervision": supervision, "stop": stop}
+        ref: Ref[Any] = await adopt(self._kernel, actor, messages=messages, requires=requires, approval=approval, **options)
+        return ref
 
     async def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor: `(await watch.wait())` is its `Terminated`, at once if it is gone already."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from retinue.actors.approvals.messages import ApprovalEvent, ApprovalStatistics, Interrupted
     from retinue.actors.approvals.review import Review
+    from retinue.actors.hosts.adopting import PykkaMessage
     from retinue.actors.runtime.actor import Actor, handler
     from retinue.actors.runtime.context import Deferred
     from retinue.actors.runtime.errors import (
@@ -162,6 +163,7 @@ __all__ = [
     "PatternError",
     "Permission",
     "PolicyCall",
+    "PykkaMessage",
     "Receipt",
     "Ref",
     "Reject",
@@ -277,6 +279,7 @@ _HOMES = {
     "PatternError": "retinue.security.errors",
     "Permission": "retinue.security.restrictions",
     "PolicyCall": "retinue.capabilities.policy",
+    "PykkaMessage": "retinue.actors.hosts.adopting",
     "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",
     "Reject": "retinue.actors.runtime.errors",
