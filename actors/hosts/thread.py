@@ -144,6 +144,17 @@ class ThreadHost:
             raise
         assert self.muscle is not None and self.muscle.thread is not None and self.muscle.thread.ident is not None
         self.ident = self.muscle.thread.ident
+        self.cell.kernel.threads.add(self)
+
+    @property
+    def working(self) -> str | None:
+        """What the thread does, in words; None while it waits for work, or for another actor's answer."""
+        if self._job is not None:
+            if self.asking is not None:
+                return None
+            message = self._job.turn.message
+            return f"{self.cell.path} {'runs its constructor or a hook' if message is None else f'handles {type(message).__qualname__}'} in its thread"
+        return f"the thread of {self.cell.path} ends" if self.muscle is None and not self._over.is_set() else None
 
     @property
     def free(self) -> bool:
@@ -247,6 +258,7 @@ class ThreadHost:
             await self._over.wait()
         if self._over.is_set():
             thread.join(LAST_STEPS)
+        self.cell.kernel.threads.discard(self)
         if thread.is_alive():
             self._leave_behind(thread)
 
@@ -256,6 +268,7 @@ class ThreadHost:
         if muscle is None:
             return
         muscle.stop()
+        self.cell.kernel.threads.discard(self)
         assert muscle.thread is not None
         if self._job is not None:
             self._leave_behind(muscle.thread)

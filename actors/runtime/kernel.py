@@ -77,6 +77,7 @@ class Kernel(Scheduler):
         sent: Messages sent so far.
         asks: Messages sent so far that went without the queue, handled in their askers' own tasks; not among `sent`. One in 64 breathes.
         breaths: What else never suspends by itself (spawns, refused asks); one in 64 breathes.
+        threads: What works for actors in threads of their own, from its start to its end; each says what in `working`.
         user: The cell of `/user`.
         household: The system's own actors, under `/system`.
     """
@@ -121,6 +122,7 @@ class Kernel(Scheduler):
         self.spawned = 0
         self.stopped = 0
         self.leaked_threads = 0
+        self.threads: set[Any] = set()
         self.letters = DeadLetters()
         self.deadlines = Deadlines()
         self.names = Names(self)
@@ -154,6 +156,8 @@ class Kernel(Scheduler):
         super().tidy()  # the first time is due then
         self.nursery = nursery
         self.template = template
+        if (watch_over := getattr(trio.lowlevel.current_clock(), "watch_over", None)) is not None:
+            watch_over(self)  # a clock of tests that waits for our threads
         self.start_task(template, self.deadlines.run, name="deadlines")
 
     def start_task(self, context: contextvars.Context, function: Callable[..., Any], *arguments: Any, name: str) -> None:

@@ -17,11 +17,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    pass
+    from retinue.actors.testing.clock import VirtualClock
 
-__all__: list[str] = []
+__all__ = [
+    "VirtualClock",
+]
 
-_HOMES: dict[str, str] = {}
+_HOMES = {
+    "VirtualClock": "retinue.actors.testing.clock",
+}
 
 
 def __getattr__(name: str) -> object:
