@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
 
-    ExcInfo = tuple[type[BaseException], BaseException | None, TracebackType | None] | tuple[None, None, None]
+    ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 __all__ = ["POLL", "STOP_TIMEOUT", "Adopted", "Link", "StandIn", "working"]
 

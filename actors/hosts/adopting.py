@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 import attrs
 import pykka
@@ -18,10 +18,10 @@ from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
-    from retinue.actors.runtime.ref import Ref
+    from retinue.capabilities.cases import ApprovalRule
     from retinue.mailbox.queues import Mailbox
 
-__all__ = ["PykkaMessage", "adopt"]
+__all__ = ["AdoptOptions", "PykkaMessage", "adopt"]
 
 CARRY_ON = Supervision(on={Exception: "resume"})
 """The supervision of a stand-in: it has no state that could be broken, and cannot restart the pykka actor."""
@@ -36,6 +36,19 @@ class PykkaMessage(Request[Any]):
     """
 
     payload: Any
+
+
+class AdoptOptions(TypedDict, total=False):
+    """What `adopt` takes; see `retinue.ActorSystem.adopt`."""
+
+    messages: Required[Iterable[type[Message]] | Mapping[type[Message], str]]
+    requires: str | Mapping[type[Message], str] | None
+    approval: ApprovalRule | Mapping[type[Message], ApprovalRule]
+    name: str | None
+    grant: Sequence[Any] | None
+    mailbox: Mailbox | None
+    supervision: Supervision | None
+    stop: bool
 
 
 def adopt(

@@ -35,6 +35,9 @@ from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
+    from pykka import ActorProxy, ActorRef
+
+    from retinue.actors.hosts.adopting import AdoptOptions
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.events import Event
@@ -148,6 +151,13 @@ class ActorSystem:
         arguments, keywords = unwrap(arguments), unwrap(keywords)
         options: dict[str, Any] = {"name": name, "grant": grant, "mailbox": mailbox, "supervision": supervision}
         ref: CoreRef[A] = await _run(self._loops, twin, partial(twin.core.spawn, cls, *arguments, **options, **keywords))
+        return Ref(ref, twin, self._loops)
+
+    async def adopt(self, actor: ActorRef[Any] | ActorProxy[Any], **options: Unpack[AdoptOptions]) -> Ref[Any]:
+        """Gives a pykka actor that exists already an address, a gate and a mailbox under `/user`; arguments and errors as for `retinue.ActorSystem.adopt`."""
+        twin = self._twin
+        twin.check_holder("system.adopt")
+        ref: CoreRef[Any] = await _run(self._loops, twin, partial(twin.core.adopt, actor, **options))
         return Ref(ref, twin, self._loops)
 
     async def watch(self, ref: TwinRef[Any] | CoreRef[Any]) -> Watch:

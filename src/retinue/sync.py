@@ -41,6 +41,9 @@ from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
+    from pykka import ActorProxy, ActorRef
+
+    from retinue.actors.hosts.adopting import AdoptOptions
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.events import Event
@@ -138,6 +141,13 @@ class ActorSystem:
         arguments, keywords = unwrap(arguments), unwrap(keywords)
         options: dict[str, Any] = {"name": name, "grant": grant, "mailbox": mailbox, "supervision": supervision}
         ref: CoreRef[A] = _run(twin, partial(twin.core.spawn, cls, *arguments, **options, **keywords))
+        return Ref(ref, twin)
+
+    def adopt(self, actor: ActorRef[Any] | ActorProxy[Any], **options: Unpack[AdoptOptions]) -> Ref[Any]:
+        """Gives a pykka actor that exists already an address, a gate and a mailbox under `/user`; arguments and errors as for `retinue.ActorSystem.adopt`."""
+        twin = self._twin
+        twin.check_holder("system.adopt")
+        ref: CoreRef[Any] = _run(twin, partial(twin.core.adopt, actor, **options))
         return Ref(ref, twin)
 
     def watch(self, ref: TwinRef[Any] | CoreRef[Any]) -> Watch:
