@@ -35,6 +35,9 @@ Reason = Literal[
     "expired",  # its deadline passed before it was taken up
     "system_closed",  # the system was closing
     "cancelled",  # its handler was cancelled before it was done
+    "fault",  # a test has lost it on purpose
+    "lagged",  # the oldest of a topic's messages that waited for a slow subscriber
+    "unsubscribed",  # the subscriber gave its subscription up while it waited
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 

@@ -95,6 +95,9 @@ class AskSlot:
         return True
 
     def _finish(self) -> None:
+        faults = self.kernel.faults
+        if faults is not None and faults.keeps(self):
+            return
         self.stage = DONE
         self.disarm()
         self.wake()
@@ -165,7 +168,7 @@ class AskSlot:
         if delivery.thread:
             state = "goes on in its actor's thread, which cannot be cancelled"
         elif cell.turn is not delivery:
-            state = "had been deferred, and was not answered"
+            state = getattr(self.owner, "fate", "had been deferred, and was not answered")
         elif self.detached or (delivery.handler is not None and delivery.handler.shield):
             state = f"is still being handled and goes on, for {'it is detached' if self.detached else 'its handler is shielded'}"
         else:

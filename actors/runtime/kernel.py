@@ -31,6 +31,7 @@ from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
 from retinue.actors.runtime.ref import Ref, new_cell
 from retinue.actors.runtime.scheduler import Scheduler, worker
 from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision
+from retinue.actors.runtime.topic_notices import PRIVATE
 from retinue.actors.runtime.watch import StopReason, Terminated, Watch, terminated_of
 from retinue.capabilities.gate import Gate
 from retinue.mailbox.errors import Unhandled
@@ -78,6 +79,7 @@ class Kernel(Scheduler):
         asks: Messages sent so far that went without the queue, handled in their askers' own tasks; not among `sent`. One in 64 breathes.
         breaths: What else never suspends by itself (spawns, refused asks); one in 64 breathes.
         threads: What works for actors in threads of their own, from its start to its end; each says what in `working`.
+        faults: What injects faults (`retinue.testing.Faults`), while a test does; else None.
         user: The cell of `/user`.
         household: The system's own actors, under `/system`.
     """
@@ -129,6 +131,7 @@ class Kernel(Scheduler):
         self.portal = Portal(self)
         self.ring: EventRing | None = EventRing(events) if events else None
         self.loopback: Loopback | None = None
+        self.faults: Any = None
         if loopback:
             from retinue.actors.runtime.loopback import Loopback
 
@@ -272,7 +275,11 @@ class Kernel(Scheduler):
         self.sent += 1
         if self.ring is not None:
             self.ring.add(cell, "sent", type(delivery.message).__qualname__)
-        return CLOSED if self.closing and delivery.source is None else cell.enqueue(delivery, patient=patient)
+        if self.closing and delivery.source is None:
+            return CLOSED
+        if self.faults is not None:
+            return self.faults.take_in(cell, delivery, patient=patient)  # type: ignore[no-any-return]
+        return cell.enqueue(delivery, patient=patient)
 
     def post(self, cell: Cell, delivery: Delivery) -> Receipt:
         """Enqueues a prepared tell."""
@@ -360,7 +367,7 @@ class Kernel(Scheduler):
             raise DefinitionError(f"mailbox={mailbox!r}: give rt.Mailbox.bounded(…), .unbounded(), .priority(…) or .conflate(…)")
         handlers = handlers_of(actor)
         if self.strict:
-            open_to_all = [handler.name for message, handler in handlers.items() if handler.requires is None and message is not Terminated]
+            open_to_all = [handler.name for message, handler in handlers.items() if handler.requires is None and message not in (Terminated, *PRIVATE)]
             if open_to_all:
                 raise DefinitionError(
                     f"the system {self.name!r} is strict, and {actor.__qualname__}.{', '.join(open_to_all)} is open to all: give it @handler(requires=…)"

@@ -74,6 +74,8 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
             raise error  # its coroutine is being closed
         error = odd_exit(error)
     failure = without_cancelled(error)
+    if failure is None and kernel.faults is not None:
+        failure = kernel.faults.killed(delivery)
     if failure is None:
         answer: BaseException = _cancellation(cell, delivery)
         _settle(kernel, cell, delivery, answer, "expired" if delivery.expired else "cancelled")

@@ -109,7 +109,7 @@ def statistics_of(kernel: Kernel) -> SystemStatistics:
     household = kernel.household
     others = household.handled + household.dead + sum(cell.handled + queued_of(cell) for cell in household.cells())
     handled = kernel.retired_handled
-    queued = 0
+    queued = kernel.faults.held if kernel.faults is not None else 0
     actors = -1  # the guardian is nobody's actor
     for cell in kernel.cells():
         handled += cell.handled

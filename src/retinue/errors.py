@@ -37,6 +37,7 @@
     ├── SystemClosed
     ├── WrongEventLoop (RuntimeError)
     ├── WrongThread (RuntimeError)
+    ├── Killed
     └── ModelError
         ├── ModelUnreachable
         ├── ModelTimeout (TimeoutError)
@@ -85,6 +86,7 @@ from retinue.actors.runtime.errors import (
     WrongThread,
 )
 from retinue.actors.store.errors import StoreUnavailable
+from retinue.actors.testing.errors import Killed
 from retinue.mailbox.errors import GatewayError, MailboxFull, RemoteError, Unhandled, WireError
 from retinue.security.errors import (
     ApprovalError,
@@ -131,6 +133,7 @@ __all__ = [
     "GuardRefused",
     "KeyFileError",
     "KeyRefused",
+    "Killed",
     "MailboxFull",
     "ModelError",
     "ModelFailed",

@@ -18,12 +18,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from retinue.actors.testing.clock import VirtualClock
+    from retinue.actors.testing.errors import Killed
+    from retinue.actors.testing.faults import FaultRule, Faults, InjectedFault
 
 __all__ = [
+    "FaultRule",
+    "Faults",
+    "InjectedFault",
+    "Killed",
     "VirtualClock",
 ]
 
 _HOMES = {
+    "FaultRule": "retinue.actors.testing.faults",
+    "Faults": "retinue.actors.testing.faults",
+    "InjectedFault": "retinue.actors.testing.faults",
+    "Killed": "retinue.actors.testing.errors",
     "VirtualClock": "retinue.actors.testing.clock",
 }
 

@@ -1,0 +1,55 @@
+"""Handlers that die: what an actor runs in place of a handler when a test kills it by a message."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
+from retinue.actors.testing.errors import Killed
+from retinue.security.errors import CanonicalError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.door import Door
+
+__all__ = ["deadly", "killed_error"]
+
+
+def killed_error(path: str) -> Killed:
+    """What a killed actor fails with."""
+    return Killed(f"{path} was killed: a fault that a test injected")
+
+
+def deadly(door: Door, delivery: Delivery, *, after: bool) -> HandlerInfo:
+    """The handler of a message as it runs when it is to die: at once, or (`after`) when it has done its work and is about to answer. The gate comes before it."""
+    handler: HandlerInfo = delivery.handler.origin
+    path = delivery.cell.path
+    function = handler.function
+    made = handler.copy()
+    made.origin = made  # where a person's consent is waited for, this one goes on
+    if handler.guarded:
+        with suppress(CanonicalError):
+            handler.definition(type(delivery.message))  # a consent is for the real one
+    made.definitions = dict(handler.definitions)
+
+    def plain(actor: Any, message: Any) -> None:
+        if after:
+            function(actor, message)
+        raise killed_error(path)
+
+    async def waiting(actor: Any, message: Any) -> None:
+        if after:
+            await function(actor, message)
+        raise killed_error(path)
+
+    async def stream(actor: Any, message: Any) -> AsyncIterator[Any]:
+        if after:
+            async for item in function(actor, message):
+                yield item
+        raise killed_error(path)
+
+    made.function = stream if handler.kind == GENERATOR else waiting if handler.kind == ASYNC else plain
+    return door.prepared(made)
