@@ -13,9 +13,9 @@ import codecs
 import contextlib
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO, Final, Literal, TextIO, TypeAlias, cast, overload
 
 import attrs
@@ -283,7 +283,7 @@ def _open_file(parent: int, path: str, flags: int, permissions: int, *, cut: boo
         status = os.fstat(opened)
         _check_kind(status, path)
         if not links:
-            _check_links(opened, status, path)
+            _check_links(opened, parent, status, path)
         if cut:
             os.ftruncate(opened, 0)
         os.set_blocking(opened, True)
@@ -302,12 +302,15 @@ def _check_kind(status: os.stat_result, path: str) -> None:
         raise _special(path)
 
 
-def _check_links(opened: int, status: os.stat_result, path: str) -> None:
+def _check_links(opened: int, parent: int, status: os.stat_result, path: str) -> None:
     """Refuse a file that has, or had when it was opened, a name besides the one by which it was opened.
 
     A count of one is not enough: who put a hard link here may have taken it away again after it was opened, and then the one name that
     is counted is the other. The kernel remembers for ever that the name an open file was opened by was removed, also if it is put back.
     So: the count is read first, then whether the name is still there; if it is, it was the one that was counted.
+
+    A removal counts the file down first and forgets the name a moment later, but holds its folder for both. So in between, a name that the folder
+    cannot know is looked up: that waits until a removal under way has ended. (And a name that was moved may be on its way out elsewhere.)
     """
     if status.st_nlink > 1:
         raise GuardRefused(
@@ -315,16 +318,24 @@ def _check_links(opened: int, status: os.stat_result, path: str) -> None:
             "Copy it, or give links=True if that does not matter.",
             what="path",
         )
+    with contextlib.suppress(OSError):
+        os.stat(f".{secrets.token_hex(16)}", dir_fd=parent, follow_symlinks=False)
+    name = path.rpartition("/")[2]
     try:
-        gone = str(Path(f"/proc/self/fd/{opened}").readlink()).endswith(_DELETED)
+        there = _place(opened) == f"{_place(parent).rstrip('/')}/{name}"
     except FileNotFoundError:  # no /proc: the count is all there is
-        gone = False
-    if gone or status.st_nlink == 0:
+        there = True
+    if not there or name.endswith(_DELETED) or status.st_nlink == 0:
         raise GuardRefused(
-            f"the path {path!r} is refused: it was removed while it was opened, or its name ends with {_DELETED!r}, which looks the same. "
+            f"the path {path!r} is refused: it was moved or removed while it was opened, or its name ends with {_DELETED!r}, which looks the same. "
             "Try again, or rename it.",
             what="path",
         )
+
+
+def _place(opened: int) -> str:
+    """Where an open file is by now, as the kernel has it."""
+    return os.readlink(f"/proc/self/fd/{opened}")  # noqa: PTH115 - a Path would normalise what is compared
 
 
 def _entry(name: str, status: os.stat_result) -> Entry:

@@ -196,7 +196,7 @@ BORDERS = (
     Mutant(
         "a file may have other names outside",
         "security/beneath.py",
-        "        if not links:\n            _check_links(opened, status, path)\n",
+        "        if not links:\n            _check_links(opened, parent, status, path)\n",
         "",
         ("tests/security/test_beneath.py",),
     ),

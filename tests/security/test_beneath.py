@@ -203,9 +203,24 @@ def test_a_hard_link_that_is_taken_away_after_it_was_opened_is_seen_all_the_same
 
     monkeypatch.setattr(beneath, "open_at", open_and_remove)
     monkeypatch.setattr(beneath, "_check_kind", look_and_put_back)
-    assert "was removed while it was opened" in refused(folder, "hard", mode)
+    assert "was moved or removed while it was opened" in refused(folder, "hard", mode)
     assert steps == ["removed", "put back"] if put_back else ["removed"]
     assert secret.read_text(encoding="utf-8") == SECRET
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_file_that_is_moved_after_it_was_opened_is_refused(folder, secret, mode, monkeypatch):
+    """On its way out it may lose the name that it was opened by, in a folder that nobody looks at."""
+    (folder / "hard").write_text("inside", encoding="utf-8")
+
+    def open_and_move(*arguments, **options):
+        opened = beneath_walk.open_at(*arguments, **options)
+        (folder / "hard").rename(secret.parent / "moved")
+        return opened
+
+    monkeypatch.setattr(beneath, "open_at", open_and_move)
+    assert "was moved or removed while it was opened" in refused(folder, "hard", mode)
+    assert (secret.parent / "moved").read_text(encoding="utf-8") == "inside"
 
 
 def test_hard_links_within_the_folder_count_as_well(folder):
