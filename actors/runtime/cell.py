@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from retinue.actors.runtime.actor import Actor, is_resident
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, DROPPED_NEWEST, FULL, MISPLACED, STOPPED, Receipt
+from retinue.actors.runtime.topic_notices import PRIVATE
 from retinue.actors.runtime.watch import Terminated
 from retinue.security.errors import DefinitionError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.tasks import OwnedTask
+    from retinue.actors.runtime.virtual import Region
     from retinue.actors.runtime.watch import StopReason, Watch
     from retinue.mailbox.messages import Message
     from retinue.mailbox.queues import Mailbox, Queue
@@ -50,30 +52,36 @@ class Spec:
         cls: The actor's class.
         handlers: Its handlers by message type; grows by look-ups of subclasses.
         notice: Its handler for `Terminated`, if it has one.
+        private: Its handlers for what else only the runtime sends.
         supervision: What happens when it fails.
         mailbox: How its mail waits.
+        region: What the actor is a virtual actor of, if it is one.
         room: Messages that may wait in `Cell.box`, beside the one in `Cell.head`; none where a queue holds the mail.
         special: Whether the mailbox is anything but first in, first out.
         hooked: Whether starting or stopping it may have to wait (hooks, a thread, a resident loop).
+        kind: The kind of cell.
     """
 
     __slots__ = (
-        "cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "mailbox", "notice", "resident", "room", "special", "supervision",
+        "cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "kind", "mailbox", "notice", "private", "region", "resident", "room", "special", "supervision",
     )  # fmt: skip
 
     def __init__(self, cls: type[Actor], handlers: dict[type[Message], HandlerInfo], supervision: Supervision, mailbox: Mailbox) -> None:
         self.cls = cls
         self.notice = handlers.pop(Terminated, None)  # the runtime's to send: what others tell under its name finds no handler
+        self.private = {kind: handlers.pop(kind) for kind in PRIVATE if kind in handlers}
         self.handlers = handlers
         self.supervision = supervision
         self.mailbox = mailbox
         self.special = mailbox.kind != "fifo"
         self.room = 0 if self.special else mailbox.capacity - 1
+        self.region: Region | None = None
         self.has_init = cls.__init__ is not Actor.__init__
         self.has_start = cls.on_start is not Actor.on_start
         self.has_stop = cls.on_stop is not Actor.on_stop
         self.resident = is_resident(cls)
         self.hooked = self.has_start or self.resident or cls.blocking
+        self.kind: type[Cell] = Cell
 
 
 class Extra:
@@ -96,6 +104,7 @@ class Extra:
         notices: How many messages at the front of the mailbox are notices of the runtime's.
         inlets: Mail that has a room of its own beside the mailbox, where some waits there; whose turn is next stands first.
         guest: The inlet whose first item waits in `Cell.head`, if it is one's.
+        ties: What hears of the actor's end in the same step, by its `cut()`: subscriptions, and what it is registered for.
         stop_by: When a stop cuts off what the actor is busy with.
         limit: The deadline that does so.
         ending: The last `on_stop` runs.
@@ -105,7 +114,7 @@ class Extra:
 
     __slots__ = (
         "cause", "deferred", "delay", "ending", "failures", "guest", "history", "host", "incarnation", "inlets", "limit", "notices", "reason", "restarting", "restarts", "revival", "stash", "stop_by",
-        "tasks", "waiters", "watchers", "withdrawn",
+        "tasks", "ties", "waiters", "watchers", "withdrawn",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -125,12 +134,26 @@ class Extra:
         self.notices = 0
         self.inlets: deque[Inlet] | None = None
         self.guest: Inlet | None = None
+        self.ties: dict[Any, None] | None = None
         self.incarnation = 0
         self.stop_by = math.inf
         self.limit: Entry | None = None
         self.ending = False
         self.restarting = False
         self.revival: Entry | None = None
+
+    def tie(self, thing: Any) -> None:
+        """Lets something hear of the actor's end, by its `cut()`."""
+        if self.ties is None:
+            self.ties = {}
+        self.ties[thing] = None
+
+    def untie(self, thing: Any) -> None:
+        """…or no longer."""
+        if self.ties is not None:
+            self.ties.pop(thing, None)
+            if not self.ties:
+                self.ties = None
 
 
 class Cell:
@@ -151,6 +174,9 @@ class Cell:
         "__weakref__", "actor", "birth", "box", "children", "closed", "context", "control", "extra", "facade", "gate_context", "gate_handler", "gate_security",
         "grant", "handled", "handlers", "head", "kernel", "name", "parent", "queue", "ready_at", "ref", "room", "spec", "state", "turn", "waited", "worked",
     )  # fmt: skip
+
+    relays: ClassVar[bool] = False
+    """Whether it runs nothing itself, and hands its mail to others (see `routing`)."""
 
     kernel: Kernel
     spec: Spec
@@ -192,6 +218,11 @@ class Cell:
             cell = cell.parent
         return "/" + "/".join(reversed(parts))
 
+    @property
+    def state_name(self) -> str:
+        """What statistics show for its state."""
+        return STATE_NAMES[self.state]
+
     def extras(self) -> Extra:
         """The rarer parts, made at the first need."""
         extra = self.extra
@@ -226,6 +257,8 @@ class Cell:
             self.state = READY
             return ACCEPTED
         if self.closed or self.state == DEAD:
+            if self.spec.region is not None:
+                return self.spec.region.take_in(self, delivery, patient)
             return STOPPED if not self.kernel.closing else CLOSED
         if self.queue is not None:
             return self._enqueue_special(delivery)
@@ -494,8 +527,14 @@ class Cell:
             self.box = deque(kept[1:])
         if self.extra is not None:
             self.extra.notices = 0
+            if self.extra.waiters:
+                self.admit_waiters()
         self.refill()
         return dropped
+
+    def hand_back(self, delivery: Delivery) -> bool:  # noqa: ARG002 - for workers of a pool
+        """Whether somebody else tries the message that this one has failed on."""
+        return False
 
     def drop_box(self) -> None:
         """Gives an empty deque back: an idle cell should not hold one."""

@@ -31,6 +31,7 @@ from retinue.security.errors import DefinitionError, NoContext
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.topic_faces import ActorTopics
     from retinue.actors.runtime.view import SystemView
     from retinue.capabilities.consent import Approval
     from retinue.security.context import SecurityContext
@@ -96,6 +97,13 @@ class ActorContext:
         from retinue.actors.runtime.view import SystemView
 
         return SystemView(self._cell.kernel)
+
+    @property
+    def topics(self) -> ActorTopics:
+        """Publishing and subscribing: `self.ctx.topics.publish(topic, message)`, `.subscribe(topic)`."""
+        from retinue.actors.runtime.topic_faces import ActorTopics
+
+        return ActorTopics(self)
 
     # -- the current message -----------------------------------------------------------------------------------------------------------------------
 
@@ -263,7 +271,7 @@ class ActorContext:
         if not receipt:
             if receipt.reason in ("mailbox_full", "dropped_newest"):
                 slot.stage = ROOM
-                target.extras().waiters[delivery] = None
+                delivery.cell.extras().waiters[delivery] = None
             else:
                 kernel.record(receipt.reason, delivery)
                 slot.fail(kernel.gone(delivery))

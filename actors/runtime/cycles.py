@@ -124,12 +124,14 @@ def _all_stuck(turn: Delivery, asker: Delivery, asking: trio.lowlevel.Task, seen
     """
     waits = turn.waits
     awaited = waits if isinstance(waits, set) else ({waits} if waits is not None else set())
-    by_task = {_task_of(one) or asking: one for one in awaited}
+    by_task: dict[trio.lowlevel.Task, list[Delivery]] = {}
+    for one in awaited:
+        by_task.setdefault(_task_of(one) or asking, []).append(one)
 
     def stands(task: trio.lowlevel.Task) -> bool:
-        one = by_task.get(task)
-        if one is not None:
-            if _is_deferred(one) or not _stuck(one.cell, asker, asking, seen, path):
+        ones = by_task.get(task)
+        if ones is not None:  # several, where it waits for all subscribers of a topic: one that cannot go on is enough
+            if not any(not _is_deferred(one) and _stuck(one.cell, asker, asking, seen, path) for one in ones):
                 return False
         elif not (turn is asker and task is asking) and not _waits_for_children(task, turn):
             return False

@@ -32,6 +32,7 @@ from retinue.actors.runtime.ref import Ref, new_cell
 from retinue.actors.runtime.scheduler import Scheduler, worker
 from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision
 from retinue.actors.runtime.topic_notices import PRIVATE
+from retinue.actors.runtime.topics import Topics
 from retinue.actors.runtime.watch import StopReason, Terminated, Watch, terminated_of
 from retinue.capabilities.gate import Gate
 from retinue.mailbox.errors import Unhandled
@@ -128,6 +129,7 @@ class Kernel(Scheduler):
         self.letters = DeadLetters()
         self.deadlines = Deadlines()
         self.names = Names(self)
+        self.topics = Topics(self)
         self.portal = Portal(self)
         self.ring: EventRing | None = EventRing(events) if events else None
         self.loopback: Loopback | None = None

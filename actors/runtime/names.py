@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
 
 __all__ = ["Names", "cell_of", "check_name"]
+
+_log = logging.getLogger("retinue.runtime")
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:~+-]{0,127}")
 
@@ -81,10 +84,18 @@ class Names:
         return sorted(self._registered)
 
     def forget(self, cell: Cell) -> None:
-        """The actor has ended."""
+        """The actor has ended: what knew it hears of it, in the same step."""
         if self._of_cell:
             for name in self._of_cell.pop(cell, ()):
                 del self._registered[name]
+        extra = cell.extra
+        if extra is not None and extra.ties is not None:
+            ties, extra.ties = extra.ties, None
+            for tie in ties:
+                try:
+                    tie.cut()
+                except Exception:  # the others hear of it all the same
+                    _log.exception("%s: %r could not be told of its end; this is a fault of the runtime", cell.path, tie)
 
     def _walk(self, path: str) -> Cell | None:
         parts = path.strip("/").split("/")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("retinue.runtime")
 
-__all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "worker"]
+__all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "check_stack", "worker"]
 
 TURN_MESSAGES: Final = 64
 """Messages that one cell handles before others get their turn."""
@@ -107,7 +107,7 @@ class Scheduler:
             reschedule(self.parked[-1])  # changes nothing before its deepest call
             self.parked.pop()
         else:
-            _check_stack(START_DEPTH)  # trio's start of a task, cut off in the middle, cannot be undone
+            check_stack(START_DEPTH)  # trio's start of a task, cut off in the middle, cannot be undone
             self.start_worker()
             self.workers += 1
         self.lookers += 1
@@ -342,10 +342,10 @@ async def _run_control(kernel: Kernel, cell: Cell) -> None:
         cell.control = None
 
 
-def _check_stack(depth: int) -> None:
+def check_stack(depth: int) -> None:
     """Raises RecursionError where there is no room for so many calls."""
     if depth:
-        _check_stack(depth - 1)
+        check_stack(depth - 1)
 
 
 def _step(function: Callable[[Any], Any], argument: Any) -> Any:

@@ -32,6 +32,7 @@ from retinue.actors.runtime.shutdown import Patience, abandon, shut_down, shut_d
 from retinue.actors.runtime.spending import SystemBudgets
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of
 from retinue.actors.runtime.supervision import is_a, leaves
+from retinue.actors.runtime.topic_faces import SystemTopics
 from retinue.actors.runtime.watch import Watch
 from retinue.actors.runtime.watchdog import Watchdog
 from retinue.capabilities.engine import DEFAULT_TIMEOUT
@@ -371,6 +372,11 @@ class ActorSystem:
     def registry(self) -> Names:
         """Names and paths of living actors."""
         return self._kernel.names
+
+    @property
+    def topics(self) -> SystemTopics:
+        """Topics: publish to all who have subscribed, `system.topics.publish(topic, message)`, and listen."""
+        return SystemTopics(self._kernel)
 
     @property
     def dead_letters(self) -> DeadLetters:

@@ -10,11 +10,12 @@ from retinue.actors.runtime.statistics import SystemStatistics, statistics_of
 from retinue.security.errors import Denied
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.ref import Ref
     from retinue.security.context import SecurityContext
 
-__all__ = ["SystemView"]
+__all__ = ["SystemView", "may_address"]
 
 
 class SystemView:
@@ -68,9 +69,13 @@ class SystemView:
         turn = current()
         if ref is None or turn.__class__ is not Delivery or turn.cell.kernel is not self._kernel:
             return ref if turn.__class__ is Roots else None
-        cell = ref._cell
-        own = cell is turn.cell or cell.parent is turn.cell
-        return ref if own or any(_may_send(turn.security, handler.requires) for handler in cell.handlers.values()) else None
+        return ref if may_address(turn.security, turn.cell, ref._cell) else None
+
+
+def may_address(security: SecurityContext, cell: Cell, target: Cell) -> bool:
+    """Whether the actor `cell` may know of the target, under this authority: it is itself or its child, or has a handler that it may send to."""
+    own = target is cell or target.parent is cell
+    return own or any(_may_send(security, handler.requires) for handler in target.handlers.values())
 
 
 def _may_send(security: SecurityContext, operation: str | None) -> bool:

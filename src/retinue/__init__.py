@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.streams import StreamReader
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.system import ActorSystem
+    from retinue.actors.runtime.topic_keys import Topic
+    from retinue.actors.runtime.topic_notices import Lagged
+    from retinue.actors.runtime.topic_reports import DeliveryReport, Published
+    from retinue.actors.runtime.topic_subscriptions import Subscription
     from retinue.actors.runtime.watch import StopReason, Terminated, Watch
     from retinue.actors.store.errors import StoreUnavailable
     from retinue.capabilities.consent import Approval
@@ -145,6 +149,7 @@ __all__ = [
     "DeadLetter",
     "Deferred",
     "DefinitionError",
+    "DeliveryReport",
     "Denied",
     "Expired",
     "ForgedContext",
@@ -154,6 +159,7 @@ __all__ = [
     "KeyFile",
     "KeyFileError",
     "KeyRing",
+    "Lagged",
     "Limits",
     "Mailbox",
     "MailboxFull",
@@ -163,6 +169,7 @@ __all__ = [
     "PatternError",
     "Permission",
     "PolicyCall",
+    "Published",
     "PykkaMessage",
     "Receipt",
     "Ref",
@@ -184,11 +191,13 @@ __all__ = [
     "Stream",
     "StreamClosed",
     "StreamReader",
+    "Subscription",
     "Supervision",
     "SystemClosed",
     "Terminated",
     "TokenError",
     "TokenFile",
+    "Topic",
     "Unanswered",
     "Unhandled",
     "Verdict",
@@ -261,6 +270,7 @@ _HOMES = {
     "DeadLetter": "retinue.mailbox.letters",
     "Deferred": "retinue.actors.runtime.context",
     "DefinitionError": "retinue.security.errors",
+    "DeliveryReport": "retinue.actors.runtime.topic_reports",
     "Denied": "retinue.security.errors",
     "Expired": "retinue.security.errors",
     "ForgedContext": "retinue.security.errors",
@@ -270,6 +280,7 @@ _HOMES = {
     "KeyFile": "retinue.security.keys",
     "KeyFileError": "retinue.security.errors",
     "KeyRing": "retinue.security.keys",
+    "Lagged": "retinue.actors.runtime.topic_notices",
     "Limits": "retinue.security.limits",
     "Mailbox": "retinue.mailbox.queues",
     "MailboxFull": "retinue.mailbox.errors",
@@ -279,6 +290,7 @@ _HOMES = {
     "PatternError": "retinue.security.errors",
     "Permission": "retinue.security.restrictions",
     "PolicyCall": "retinue.capabilities.policy",
+    "Published": "retinue.actors.runtime.topic_reports",
     "PykkaMessage": "retinue.actors.hosts.adopting",
     "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",
@@ -300,11 +312,13 @@ _HOMES = {
     "Stream": "retinue.mailbox.messages",
     "StreamClosed": "retinue.actors.runtime.errors",
     "StreamReader": "retinue.actors.runtime.streams",
+    "Subscription": "retinue.actors.runtime.topic_subscriptions",
     "Supervision": "retinue.actors.runtime.supervision",
     "SystemClosed": "retinue.actors.runtime.errors",
     "Terminated": "retinue.actors.runtime.watch",
     "TokenError": "retinue.security.errors",
     "TokenFile": "retinue.client.bearer",
+    "Topic": "retinue.actors.runtime.topic_keys",
     "Unanswered": "retinue.actors.runtime.errors",
     "Unhandled": "retinue.mailbox.errors",
     "Verdict": "retinue.capabilities.policy",
