@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.tasks import OwnedTask
-    from retinue.actors.runtime.virtual import Region
+    from retinue.actors.runtime.virtual_regions import Region
     from retinue.actors.runtime.watch import StopReason, Watch
     from retinue.mailbox.messages import Message
     from retinue.mailbox.queues import Mailbox, Queue
@@ -132,7 +132,7 @@ class Extra:
         self.reason: StopReason | None = None
         self.host: Any = None
         self.notices = 0
-        self.inlets: deque[Inlet] | None = None
+        self.inlets: list[Inlet] | None = None
         self.guest: Inlet | None = None
         self.ties: dict[Any, None] | None = None
         self.incarnation = 0
@@ -413,7 +413,8 @@ class Cell:
                 extra.inlets[0].seat(extra)
         if extra.waiters:
             self.admit_waiters()
-        self.refill()
+        if extra.inlets and self.head is None:
+            self.refill()
         if guest is not None and guest.on_taken is not None:
             assert delivery is not None
             guest.on_taken(delivery)

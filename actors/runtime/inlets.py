@@ -60,7 +60,7 @@ class Inlet:
         extra = cell.extras()
         if not self._items:
             if extra.inlets is None:
-                extra.inlets = deque()
+                extra.inlets = []
             extra.inlets.append(self)
         self._items.append(delivery)
         if cell.head is None:
@@ -115,12 +115,14 @@ class Inlet:
         """The item in the head has been taken for its turn; the next is another inlet's, where there is one."""
         extra.guest = None
         self._items.popleft()
-        assert extra.inlets is not None
-        if self._items:
-            extra.inlets.remove(self)
-            extra.inlets.append(self)
-        else:
-            self._check_out()
+        inlets = extra.inlets
+        assert inlets is not None
+        if len(inlets) > 1:
+            inlets.remove(self)
+            if self._items:
+                inlets.append(self)
+        elif not self._items:
+            extra.inlets = None  # an idle cell should not hold one
 
     def _unseat(self) -> None:
         cell = self.cell
