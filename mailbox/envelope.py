@@ -23,9 +23,11 @@ class Postmark:
         bounded: Whether it is the message's authority that ends then, and not the asker's patience.
         original: The message as it was sent, where a policy may have rewritten it.
         case: What the gate knows of it, while it waits for a person's consent.
+        addressed: Whom the sender addressed, where that was a pool, which has handed it to a worker.
+        attempts: How many workers of a pool have taken it up.
     """
 
-    __slots__ = ("approvals", "bounded", "case", "deadline", "original", "trace")
+    __slots__ = ("addressed", "approvals", "attempts", "bounded", "case", "deadline", "original", "trace")
 
     def __init__(self, approvals: tuple[Any, ...] = (), trace: str | None = None) -> None:
         self.approvals = approvals
@@ -34,6 +36,8 @@ class Postmark:
         self.bounded = False
         self.original: Any = None
         self.case: Any = None
+        self.addressed: Any = None
+        self.attempts = 0
 
 
 class Envelope:

@@ -111,7 +111,7 @@ async def post_and_wait(cell: Cell, kernel: Kernel, delivery: Delivery, slot: As
             kernel.record(receipt.reason, delivery)
             raise kernel.gone(delivery)
         slot.stage = ROOM
-        cell.extras().waiters[delivery] = None
+        delivery.cell.extras().waiters[delivery] = None  # a pool may have handed it to a worker
     slot.arm()
     return await wait_for_answer(delivery, slot)
 

@@ -333,7 +333,7 @@ def _asked(delivery: Delivery) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What the gate is asked."""
     handler, cell, postmark = delivery.handler, delivery.cell, delivery.postmark
     return (delivery.security, cell.grant, handler.requires, delivery.message), {
-        "path": cell,
+        "path": cell if postmark is None or postmark.addressed is None else postmark.addressed,
         "message_type": handler.message,
         "risk": handler.risk,
         "approval": handler.approval,

@@ -77,6 +77,9 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
     if failure is None and kernel.faults is not None:
         failure = kernel.faults.killed(delivery)
     if failure is None:
+        if cell.closed and not delivery.expired and cell.hand_back(delivery):  # the worker is being stopped, and the message goes to another
+            kernel.door.tally.unhandled(cell)
+            return error
         answer: BaseException = _cancellation(cell, delivery)
         _settle(kernel, cell, delivery, answer, "expired" if delivery.expired else "cancelled")
         _let_go(delivery)
@@ -92,6 +95,12 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
         answer = ActorStopped(f"{cell.path} raised {type(fatal).__name__}, {ends}", path=cell.path, begun=True)
         answer.__cause__ = fatal
     denied = is_a(failure, AuthorityError) and delivery.handler is not None
+    if fatal is None and not delivery.expired and not _is_answer(delivery, failure) and cell.hand_back(delivery):
+        kernel.door.tally.unhandled(cell)
+        _log.warning("%s failed on %s, which another worker gets now", cell.path, type(delivery.message).__qualname__, exc_info=failure)
+        lifecycle.fail(cell, failure)
+        _let_go(delivery)
+        return answer
     _settle(kernel, cell, delivery, answer, "poison" if not denied else "expired" if is_a(failure, Expired) else "denied")
     if fatal is not None and not own:
         kernel.crash(fatal)

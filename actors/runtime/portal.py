@@ -250,7 +250,7 @@ class Portal:
                 slot.fail(kernel.gone(delivery))
                 return
             slot.stage = ROOM
-            cell.extras().waiters[delivery] = None
+            delivery.cell.extras().waiters[delivery] = None
         slot.arm()
 
     def _count_refused(self) -> None:

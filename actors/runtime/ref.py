@@ -369,7 +369,7 @@ _new_ref = Ref.__new__
 
 def new_cell(kernel: Kernel, parent: Cell | None, spec: Spec, name: str | int, grant: SecurityContext) -> Cell:
     """A cell with its ref: not started, so its mail waits. (Stands here because it makes a ref.)"""
-    cell = _new_cell(Cell)
+    cell = _new_cell(spec.kind)
     ref: Ref[Any] = _new_ref(Ref)
     ref._cell = cell
     cell.ref = ref

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from retinue.actors.runtime.cell import STATE_NAMES
-
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
@@ -24,7 +22,7 @@ class ActorStatistics:
     Attributes:
         path: Its address.
         type: Its class's name.
-        state: "idle", "ready", "running", "waiting to restart" or "stopped".
+        state: "idle", "ready", "running", "waiting to restart" or "stopped"; of a pool "routing".
         queued: Messages that wait, are stashed, wait for room or are in progress.
         handled: Messages handled so far, over all restarts.
         failures: How often it failed.
@@ -85,7 +83,7 @@ def actor_statistics(cell: Cell) -> ActorStatistics:
     return ActorStatistics(
         path=cell.path,
         type=cell.spec.cls.__qualname__,
-        state=STATE_NAMES[cell.state],
+        state=cell.state_name,
         queued=queued_of(cell),
         handled=cell.handled,
         failures=extra.failures if extra is not None else 0,

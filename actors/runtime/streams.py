@@ -173,7 +173,7 @@ class StreamReader(Generic[E]):
                 kernel.record(receipt.reason, delivery)
                 raise kernel.gone(delivery)
             slot.stage = 0
-            cell.extras().waiters[delivery] = None
+            delivery.cell.extras().waiters[delivery] = None
         slot.arm()
         self._slot = slot
         return self

@@ -1,0 +1,247 @@
+"""Pools: several workers behind one address. What a `Pool` says, and how its front and workers are made; what they do stands in `routing` and `pulling`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from retinue.actors.runtime import derivation, lifecycle
+from retinue.actors.runtime.asks import StartSlot
+from retinue.actors.runtime.cell import DEAD, Cell, Spec
+from retinue.actors.runtime.current import Delivery, current, make_delivery
+from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.names import cell_of
+from retinue.actors.runtime.pulling import Puller, WorkPulling
+from retinue.actors.runtime.routing import Broadcast, BroadcastWorker, ConsistentHash, Front, LeastLoaded, Place, RoundRobin, Worker
+from retinue.actors.runtime.watch import StopReason
+from retinue.mailbox.queues import Mailbox
+from retinue.security.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.kernel import Kernel
+    from retinue.actors.runtime.ref import Ref
+    from retinue.actors.runtime.supervision import Supervision
+
+__all__ = ["MAX_WORKERS", "Pool", "spawn_group", "spawn_pool"]
+
+MAX_WORKERS: Final = 1024
+"""Workers that a pool may have."""
+
+SIZE: Final = 4
+
+Kind = Literal["round_robin", "least_loaded", "consistent_hash", "broadcast", "work_pulling"]
+
+_FRONTS: Final[dict[str, type[Front]]] = {
+    "round_robin": RoundRobin,
+    "least_loaded": LeastLoaded,
+    "consistent_hash": ConsistentHash,
+    "broadcast": Broadcast,
+    "work_pulling": WorkPulling,
+}
+_WORKERS: Final[dict[str, type[Cell]]] = {"broadcast": BroadcastWorker, "work_pulling": Puller}
+
+
+@attrs.frozen(eq=False)
+class Pool:
+    """A description of a pool, given to `spawn_pool` and `spawn_group`; make one with one of its methods.
+
+    Attributes:
+        kind: "round_robin", "least_loaded", "consistent_hash", "broadcast" or "work_pulling".
+        size: How many workers, 1 to 1,024. Default 4. (A group has as many as it has members.)
+        key: Of a consistent-hash pool: what is read from each message.
+        retries: Of a work-pulling pool: how many more workers get a message that one has failed on, or has ended with.
+    """
+
+    kind: Kind
+    size: int = SIZE
+    key: Callable[[Any], Any] | None = None
+    retries: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in _FRONTS:
+            raise DefinitionError(f"Pool(kind={self.kind!r}) is unknown; choose one of {', '.join(_FRONTS)}")
+        for name, value, low, high in (("size", self.size, 1, MAX_WORKERS), ("retries", self.retries, 0, 1_000)):
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise DefinitionError(f"Pool({name}={value!r}): give a whole number from {low:,} to {high:,}")
+        if (self.kind == "consistent_hash") is not callable(self.key):
+            raise DefinitionError(
+                "rt.Pool.consistent_hash(size, key=…) needs a function that reads the key from a message, and no other pool has one"
+            )
+        if self.retries and self.kind != "work_pulling":
+            raise DefinitionError("only a work-pulling pool has retries: rt.Pool.work_pulling(size, retries=…)")
+
+    @classmethod
+    def round_robin(cls, size: int = SIZE) -> Pool:
+        """Each worker in turn gets a message, at the moment that it is sent. One that is being restarted, or is full, is passed over."""
+        return cls("round_robin", size)
+
+    @classmethod
+    def least_loaded(cls, size: int = SIZE) -> Pool:
+        """The worker with the fewest messages, waiting and in progress, gets the next one, at the moment that it is sent. It looks at all workers each time."""
+        return cls("least_loaded", size)
+
+    @classmethod
+    def consistent_hash(cls, size: int = SIZE, *, key: Callable[[Any], Any]) -> Pool:
+        """Messages with the same key go to the same place, in every process, also after its worker was replaced.
+
+        Args:
+            size: How many workers. One more or less moves only its share of the keys.
+            key: Reads the key from a message: text, bytes, a whole number, None, or a tuple of these.
+        """
+        return cls("consistent_hash", size, key)
+
+    @classmethod
+    def broadcast(cls, size: int = SIZE) -> Pool:
+        """Every worker gets a copy of each message. It can be told, not asked: there would be no one answer."""
+        return cls("broadcast", size)
+
+    @classmethod
+    def work_pulling(cls, size: int = SIZE, *, retries: int = 0) -> Pool:
+        """Messages wait in one mailbox, and each worker takes the next one when it is free: for work that takes its time.
+
+        Args:
+            size: How many workers.
+            retries: How many more times a message is handed out after its worker failed on it, or ended with it, 0 to 1,000. Default 0: the asker gets the
+                error at once. (A message may have been carried out in part, or altogether, before it is tried again.)
+        """
+        return cls("work_pulling", size, None, retries)
+
+
+@enable_ki_protection
+async def spawn_pool(
+    kernel: Kernel,
+    parent: Cell,
+    cls: object,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    pool: object,
+    name: str | None,
+    grant: Any,
+    mailbox: Mailbox | None,
+    supervision: Supervision | None,
+) -> Ref[Any]:
+    """Makes a front with its workers, and returns once all have started. Raises what the start of one of them raises; nothing is left of them then."""
+    kernel.breaths += 1
+    if not kernel.breaths & 63:
+        await kernel.breathe(trio.lowlevel.checkpoint)
+    if not isinstance(pool, Pool):
+        raise DefinitionError(
+            f"pool={pool!r}: give rt.Pool.round_robin(4), .least_loaded(4), .consistent_hash(4, key=…), .broadcast(4) or .work_pulling(4)"
+        )
+    turn = current()
+    security = derivation.child_grant(kernel, turn, parent, grant)
+    base = kernel.spec(cls, supervision, mailbox)
+    pulls = pool.kind == "work_pulling"
+    handlers = base.handlers
+    if pulls:  # a worker is never busy without the scheduler, which sees to it that it looks for more
+        handlers = {message: handler.by_worker() for message, handler in handlers.items()}
+    front = kernel.make_cell(
+        parent,
+        _alike(base, _FRONTS[pool.kind], handlers, base.mailbox if pulls else _plain(base.mailbox)),
+        name,
+        security,
+        (arguments, keywords) if arguments or keywords else None,
+    )
+    assert isinstance(front, Front)
+    staff = _alike(base, _WORKERS.get(pool.kind, Worker), handlers, Mailbox() if pulls else base.mailbox)
+    staff.notice, staff.private = base.notice, base.private
+    front.furnish(staff)
+    _set_up(front, pool)
+    try:
+        await _start_all(front, pool.size, turn)
+    except BaseException as error:
+        if front.state != DEAD:
+            with trio.CancelScope(shield=True):  # it ends: the graces of a stop bound it
+                watch = kernel.watch(front)
+                lifecycle.request_stop(front, StopReason.START_FAILED, error, 0.0)
+                await watch.wait()
+        raise
+    return front.ref
+
+
+def _alike(base: Spec, kind: type[Cell], handlers: Any, mailbox: Mailbox) -> Spec:
+    made = Spec(base.cls, handlers, base.supervision, mailbox)
+    made.kind = kind
+    return made
+
+
+def _plain(mailbox: Mailbox) -> Mailbox:
+    """How mail waits at a front that has nobody to hand it to: in the order that it came."""
+    return Mailbox(mailbox.capacity, mailbox.overflow)
+
+
+def _set_up(front: Front, pool: Pool) -> None:
+    if isinstance(front, ConsistentHash):
+        assert pool.key is not None
+        front.key = pool.key
+    elif isinstance(front, WorkPulling):
+        front.retries = pool.retries
+
+
+async def _start_all(front: Front, size: int, turn: Any) -> None:
+    """Starts the workers side by side, and waits for them one after the other."""
+    kernel = front.kernel
+    in_turn = turn.__class__ is Delivery
+    starts: list[tuple[Place, Delivery]] = []
+    for number in range(size):
+        place = Place(str(number))
+        cell = front.hire(place)
+        front.places.append(place)
+        start = make_delivery(cell, None, None, front.grant, None, turn if in_turn else None)
+        start.slot = StartSlot(kernel, start)
+        cell.signal(lifecycle.start, start.slot)
+        starts.append((place, start))
+    for place, start in starts:
+        if in_turn:
+            add_wait(turn, start)
+        try:
+            await start.slot.wait()
+        finally:
+            if in_turn:
+                drop_wait(turn, start)
+        place.since = trio.current_time()
+        front.employ(place)
+
+
+async def spawn_group(
+    kernel: Kernel, parent: Cell, members: object, cls: object, pool: object, name: str | None, grant: Any, mailbox: Mailbox | None
+) -> Ref[Any]:
+    """Makes a front before actors that live already."""
+    kernel.breaths += 1
+    if not kernel.breaths & 63:
+        await kernel.breathe(trio.lowlevel.checkpoint)
+    if not isinstance(pool, Pool) or pool.kind in ("broadcast", "work_pulling"):
+        raise DefinitionError(
+            "a group takes pool=rt.Pool.round_robin(), .least_loaded() or .consistent_hash(key=…). Actors that live already pull no work, so spawn_pool makes those "
+            "that do; and a topic tells many"
+        )
+    security = derivation.child_grant(kernel, current(), parent, grant)
+    if not isinstance(members, Iterable) or isinstance(members, str | bytes):
+        raise DefinitionError(f"spawn_group takes the refs of its members, not {members!r}")
+    cells = list(dict.fromkeys(cell_of(member, kernel) for member in members))
+    if not cells:
+        raise DefinitionError("spawn_group was given no refs: a group has at least one member")
+    base = kernel.spec(cells[0].spec.cls if cls is None else cls, None, mailbox)
+    front = kernel.make_cell(parent, _alike(base, _FRONTS[pool.kind], base.handlers, _plain(base.mailbox)), name, security, None)
+    assert isinstance(front, Front)
+    front.furnish(None, lasting=False)
+    _set_up(front, pool)
+    for cell in cells:
+        join(front, cell)
+    return front.ref
+
+
+def join(front: Front, cell: Cell) -> None:
+    """One more member of a group. Raises DefinitionError where it is of another class."""
+    if not issubclass(cell.spec.cls, front.spec.cls):
+        raise DefinitionError(
+            f"{cell.path} is a {cell.spec.cls.__qualname__}, and the group {front.path} is one of {front.spec.cls.__qualname__}"
+        )
+    place = Place(cell.path)
+    place.cell = cell
+    front.places.append(place)
+    front.employ(place)
