@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
@@ -30,6 +30,7 @@ from retinue.security.errors import DefinitionError, NoContext
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
+    from retinue.actors.runtime.pools import Pool
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.topic_faces import ActorTopics
     from retinue.actors.runtime.view import SystemView
@@ -434,6 +435,34 @@ class ActorContext:
         if self._turn().thread:
             raise DefinitionError("a blocking actor cannot spawn from its thread; let the actor that asks it spawn")
         return await self._cell.kernel.spawn(self._cell, cls, arguments, keywords, name, grant, mailbox, supervision)
+
+    async def spawn_pool(
+        self,
+        cls: type[A],
+        *arguments: Any,
+        pool: Pool,
+        name: str | None = None,
+        grant: Any = None,
+        mailbox: Mailbox | None = None,
+        supervision: Supervision | None = None,
+        **keywords: Any,
+    ) -> Ref[A]:
+        """Spawns a pool as a child; as `ActorSystem.spawn_pool`. Its grant is the current message's effective authority, narrowed by `grant`."""
+        from retinue.actors.runtime.pools import spawn_pool
+
+        if self._turn().thread:
+            raise DefinitionError("a blocking actor cannot spawn from its thread; let the actor that asks it spawn")
+        return await spawn_pool(self._cell.kernel, self._cell, cls, arguments, keywords, pool, name, grant, mailbox, supervision)
+
+    async def spawn_group(
+        self, members: Iterable[Ref[A]], *, pool: Pool, cls: type[A] | None = None, name: str | None = None, grant: Any = None
+    ) -> Ref[A]:
+        """Puts one ref before actors that live already; as `ActorSystem.spawn_group`."""
+        from retinue.actors.runtime.pools import spawn_group
+
+        if self._turn().thread:
+            raise DefinitionError("a blocking actor cannot spawn from its thread; let the actor that asks it spawn")
+        return await spawn_group(self._cell.kernel, self._cell, members, cls, pool, name, grant)
 
     def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor. If this actor has a handler for `Terminated` it gets one as a message; the returned watch can be awaited too."""

@@ -14,6 +14,7 @@ from retinue.actors.runtime.asks import StartSlot
 from retinue.actors.runtime.cell import DEAD, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.pulling import Puller, WorkPulling
 from retinue.actors.runtime.routing import Broadcast, BroadcastWorker, ConsistentHash, Front, LeastLoaded, Place, RoundRobin, Worker
@@ -207,9 +208,7 @@ async def _start_all(front: Front, size: int, turn: Any) -> None:
         front.employ(place)
 
 
-async def spawn_group(
-    kernel: Kernel, parent: Cell, members: object, cls: object, pool: object, name: str | None, grant: Any, mailbox: Mailbox | None
-) -> Ref[Any]:
+async def spawn_group(kernel: Kernel, parent: Cell, members: object, cls: object, pool: object, name: str | None, grant: Any) -> Ref[Any]:
     """Makes a front before actors that live already."""
     kernel.breaths += 1
     if not kernel.breaths & 63:
@@ -219,29 +218,27 @@ async def spawn_group(
             "a group takes pool=rt.Pool.round_robin(), .least_loaded() or .consistent_hash(key=…). Actors that live already pull no work, so spawn_pool makes those "
             "that do; and a topic tells many"
         )
-    security = derivation.child_grant(kernel, current(), parent, grant)
     if not isinstance(members, Iterable) or isinstance(members, str | bytes):
         raise DefinitionError(f"spawn_group takes the refs of its members, not {members!r}")
     cells = list(dict.fromkeys(cell_of(member, kernel) for member in members))
     if not cells:
         raise DefinitionError("spawn_group was given no refs: a group has at least one member")
-    base = kernel.spec(cells[0].spec.cls if cls is None else cls, None, mailbox)
+    base = kernel.spec(cells[0].spec.cls if cls is None else cls, None, None)
+    for cell in cells:
+        if not issubclass(cell.spec.cls, base.cls):
+            raise DefinitionError(
+                f"{cell.path} is a {cell.spec.cls.__qualname__}, and the members of the group are of {base.cls.__qualname__}"
+            )
+        if cell.closed:
+            raise ActorStopped(f"{cell.path} has stopped and cannot be in a group", path=cell.path, begun=False)
+    security = derivation.child_grant(kernel, current(), parent, grant)
     front = kernel.make_cell(parent, _alike(base, _FRONTS[pool.kind], base.handlers, _plain(base.mailbox)), name, security, None)
     assert isinstance(front, Front)
-    front.furnish(None, lasting=False)
+    front.furnish(None)
     _set_up(front, pool)
     for cell in cells:
-        join(front, cell)
+        place = Place(cell.path)
+        place.cell = cell
+        front.places.append(place)
+        front.employ(place)
     return front.ref
-
-
-def join(front: Front, cell: Cell) -> None:
-    """One more member of a group. Raises DefinitionError where it is of another class."""
-    if not issubclass(cell.spec.cls, front.spec.cls):
-        raise DefinitionError(
-            f"{cell.path} is a {cell.spec.cls.__qualname__}, and the group {front.path} is one of {front.spec.cls.__qualname__}"
-        )
-    place = Place(cell.path)
-    place.cell = cell
-    front.places.append(place)
-    front.employ(place)

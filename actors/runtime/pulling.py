@@ -45,9 +45,9 @@ class WorkPulling(Front):
     idle: dict[Cell, None]
     retries: int
 
-    def furnish(self, staff: Spec | None, *, lasting: bool = True) -> None:
+    def furnish(self, staff: Spec | None) -> None:
         """Makes the fresh cell a front, without places yet."""
-        super().furnish(staff, lasting=lasting)
+        super().furnish(staff)
         self.idle = {}
         self.retries = 0
 

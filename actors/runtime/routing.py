@@ -96,6 +96,11 @@ class Departure(Watch):
         self._front = front
         self._place = place
 
+    @property
+    def stale(self) -> bool:
+        """Whether the front has ended itself."""
+        return self._front.state == DEAD
+
     def deliver(self, terminated: Terminated) -> None:
         """The worker has ended."""
         super().deliver(terminated)
@@ -108,23 +113,20 @@ class Front(Cell):
     Attributes:
         places: The places.
         staff: What its workers have in common; None for a group, whose members are actors of their own.
-        lasting: Whether it stays when its last member has ended.
         birth: The constructor arguments of its workers.
     """
 
-    __slots__ = ("lasting", "places", "staff")
+    __slots__ = ("places", "staff")
 
     relays: ClassVar[bool] = True
 
     places: list[Place]
     staff: Spec | None
-    lasting: bool
 
-    def furnish(self, staff: Spec | None, *, lasting: bool = True) -> None:
+    def furnish(self, staff: Spec | None) -> None:
         """Makes the fresh cell a front, without places yet."""
         self.staff = staff
         self.places = []
-        self.lasting = lasting
 
     @property
     def state_name(self) -> str:
@@ -158,7 +160,10 @@ class Front(Cell):
         if cell.state == DEAD:
             watch.deliver(terminated_of(cell))
         else:
-            cell.extras().watchers.append(watch)
+            extra = cell.extras()
+            if len(extra.watchers) >= 16:  # of groups that have ended, perhaps
+                extra.watchers = [one for one in extra.watchers if not one.stale]
+            extra.watchers.append(watch)
 
     def departed(self, place: Place, terminated: Terminated) -> None:
         """Who worked at the place has ended for good."""
@@ -167,7 +172,7 @@ class Front(Cell):
             return
         if self.staff is None:
             self.places.remove(place)
-            if not self.places and not self.lasting:
+            if not self.places:
                 lifecycle.request_stop(self, StopReason.STOPPED, None)
                 return
         else:
@@ -232,9 +237,9 @@ class Router(Front):
 
     turn_of: int
 
-    def furnish(self, staff: Spec | None, *, lasting: bool = True) -> None:
+    def furnish(self, staff: Spec | None) -> None:
         """Makes the fresh cell a front, without places yet."""
-        super().furnish(staff, lasting=lasting)
+        super().furnish(staff)
         self.turn_of = 0
         self.room = 0  # so that a tell never appends to its mail without asking it
 
@@ -476,9 +481,9 @@ class Broadcast(Front):
 
     __slots__ = ()
 
-    def furnish(self, staff: Spec | None, *, lasting: bool = True) -> None:
+    def furnish(self, staff: Spec | None) -> None:
         """Makes the fresh cell a front, without places yet."""
-        super().furnish(staff, lasting=lasting)
+        super().furnish(staff)
         self.room = 0
 
     def enqueue(self, delivery: Delivery, *, patient: bool = False) -> Receipt:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from retinue.actors.approvals.book import SystemApprovals
     from retinue.actors.runtime.actor import Actor
+    from retinue.actors.runtime.pools import Pool
     from retinue.actors.runtime.supervision import Supervision
     from retinue.capabilities.cases import ApprovalRule
     from retinue.capabilities.registry import CapabilityRegistry
@@ -360,6 +361,66 @@ class ActorSystem:
         options: dict[str, Any] = {"name": name, "grant": grant, "mailbox": mailbox, "supervision": supervision, "stop": stop}
         ref: Ref[Any] = await adopt(self._kernel, actor, messages=messages, requires=requires, approval=approval, **options)
         return ref
+
+    async def spawn_pool(
+        self,
+        cls: type[A],
+        *arguments: Any,
+        pool: Pool,
+        name: str | None = None,
+        grant: Sequence[Any] | None = None,
+        mailbox: Mailbox | None = None,
+        supervision: Supervision | None = None,
+        **keywords: Any,
+    ) -> Ref[A]:
+        """Makes several actors of a class behind one ref, and returns once all have started; see the page on pools.
+
+        Args:
+            cls: The workers' class; `arguments` and `keywords` go to the constructor of each, and of those that take the place of one that has ended.
+            pool: How many, and who gets which message: `rt.Pool.round_robin(4)`, `.least_loaded(4)`, `.consistent_hash(4, key=…)`, `.broadcast(4)`,
+                `.work_pulling(4)`.
+            name: The pool's name; the workers are called 0, 1, … under it.
+            grant, supervision: Of each worker, as for `spawn`.
+            mailbox: Of each worker; of a pool whose workers pull, the one that all of them take from.
+
+        Raises:
+            DefinitionError, NameTaken, SystemClosed: As `spawn`.
+            Exception: What the start of a worker raised; nothing is left of the pool then.
+        """
+        from retinue.actors.runtime.pools import spawn_pool
+
+        self._check_running()
+        kernel = self._kernel
+        return await spawn_pool(kernel, kernel.user, cls, arguments, keywords, pool, name, grant, mailbox, supervision)
+
+    async def spawn_group(
+        self,
+        members: Iterable[Ref[A]],
+        *,
+        pool: Pool,
+        cls: type[A] | None = None,
+        name: str | None = None,
+        grant: Sequence[Any] | None = None,
+    ) -> Ref[A]:
+        """Puts one ref before actors that live already. It supervises nobody, and ends when the last member has ended.
+
+        Args:
+            members: Their refs.
+            pool: Who gets which message: `rt.Pool.round_robin()`, `.least_loaded()` or `.consistent_hash(key=…)`; its size does not count.
+            cls: What they are; the others are refused. Default: the class of the first one.
+            name: The group's name.
+            grant: What may go by the group, whoever sends it; default: all that the spawner may.
+
+        Raises:
+            DefinitionError: A member is of another class, or of another system; there is none; or the pool is of another kind.
+            ActorStopped: A member has ended.
+            NameTaken, SystemClosed: As `spawn`.
+        """
+        from retinue.actors.runtime.pools import spawn_group
+
+        self._check_running()
+        kernel = self._kernel
+        return await spawn_group(kernel, kernel.user, members, cls, pool, name, grant)
 
     async def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor: `(await watch.wait())` is its `Terminated`, at once if it is gone already."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         WrongEventLoop,
         WrongThread,
     )
+    from retinue.actors.runtime.pools import Pool
     from retinue.actors.runtime.receipts import Receipt
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.running import run
@@ -169,6 +170,7 @@ __all__ = [
     "PatternError",
     "Permission",
     "PolicyCall",
+    "Pool",
     "Published",
     "PykkaMessage",
     "Receipt",
@@ -290,6 +292,7 @@ _HOMES = {
     "PatternError": "retinue.security.errors",
     "Permission": "retinue.security.restrictions",
     "PolicyCall": "retinue.capabilities.policy",
+    "Pool": "retinue.actors.runtime.pools",
     "Published": "retinue.actors.runtime.topic_reports",
     "PykkaMessage": "retinue.actors.hosts.adopting",
     "Receipt": "retinue.actors.runtime.receipts",
