@@ -200,7 +200,7 @@ class Desk(Actor):
 
     def _class_of(self, request: ApprovalRequest) -> type[Message] | None:
         """The class of the message that the request is about, where the actor lives."""
-        ref = self._office.kernel.names.get(request.audience)
+        ref = self._office.kernel.names.address(request.audience)
         for cls, info in ref._cell.handlers.items() if ref is not None else ():
             if info.requires == request.operation and request.message_type in (
                 info.info.name,

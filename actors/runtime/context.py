@@ -22,6 +22,7 @@ from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.spending import Budget
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
+from retinue.actors.runtime.virtual_refs import VirtualRef
 from retinue.actors.runtime.watch import Watch
 from retinue.mailbox.errors import MailboxFull
 from retinue.mailbox.messages import Message, Request
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.topic_faces import ActorTopics
     from retinue.actors.runtime.view import SystemView
+    from retinue.actors.runtime.virtual import Virtual
     from retinue.capabilities.consent import Approval
     from retinue.security.context import SecurityContext
 
@@ -82,9 +84,16 @@ class ActorContext:
         return self._cell.path
 
     @property
+    def key(self) -> str | None:
+        """The key of a virtual actor; None for any other."""
+        return self._cell.ref.key if isinstance(self._cell.ref, VirtualRef) else None
+
+    @property
     def parent(self) -> Ref[Any] | None:
-        """The parent's ref; None right under `/user`."""
+        """The parent's ref; None right under `/user`. For a virtual actor: of whoever spawned the region."""
         parent = self._cell.parent
+        if parent is not None and self._cell.spec.region is not None:
+            parent = parent.parent
         return parent.ref if parent is not None and parent.parent is not None else None
 
     @property
@@ -463,6 +472,26 @@ class ActorContext:
         if self._turn().thread:
             raise DefinitionError("a blocking actor cannot spawn from its thread; let the actor that asks it spawn")
         return await spawn_group(self._cell.kernel, self._cell, members, cls, pool, name, grant)
+
+    async def spawn_virtual(
+        self,
+        cls: type[A],
+        *arguments: Any,
+        name: str | None = None,
+        idle: float = 900.0,
+        capacity: int = 10_000,
+        grant: Any = None,
+        mailbox: Mailbox | None = None,
+        supervision: Supervision | None = None,
+        **keywords: Any,
+    ) -> Virtual[A]:
+        """Makes a region of virtual actors below this actor; as `ActorSystem.spawn_virtual`. Their grant is the current message's authority, narrowed by `grant`."""
+        from retinue.actors.runtime.virtual import spawn_virtual
+
+        if self._turn().thread:
+            raise DefinitionError("a blocking actor cannot spawn from its thread; let the actor that asks it spawn")
+        options: dict[str, Any] = {"name": name, "idle": idle, "capacity": capacity, "grant": grant, "mailbox": mailbox, "supervision": supervision}
+        return await spawn_virtual(self._cell.kernel, self._cell, cls, (arguments, keywords), **options)
 
     def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor. If this actor has a handler for `Terminated` it gets one as a message; the returned watch can be awaited too."""

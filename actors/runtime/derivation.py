@@ -262,7 +262,7 @@ def received(turn: Delivery, delivery: Delivery, labels: frozenset[str] = frozen
 # -- actors ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> SecurityContext:
+def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any, levels: int = 1) -> SecurityContext:
     """Rule 4: the grant of an actor that is being spawned.
 
     Args:
@@ -270,6 +270,7 @@ def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> Security
         turn: What is in force where it is spawned.
         parent: Under whom.
         asked: What `spawn(grant=)` was given: permissions, or None for all that the spawner may.
+        levels: How many levels of actors there will be with this grant: two for a region and its virtual actors.
 
     Raises:
         Denied: The depth of the spawner's authority is used up, or there would be more than 32 levels of actors.
@@ -278,11 +279,11 @@ def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> Security
     """
     if asked is None and turn is kernel.roots and get_ident() == kernel.thread and kernel.root.permissions.limits is NO_LIMITS:
         return kernel.root  # as nearly always
-    return _child_grant(kernel, turn, parent, asked)
+    return _child_grant(kernel, turn, parent, asked, levels)
 
 
 @_on_record
-def _child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> SecurityContext:
+def _child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any, levels: int) -> SecurityContext:
     if turn is kernel.roots and get_ident() == kernel.thread:
         grant = kernel.root
         if grant.permissions.limits is not NO_LIMITS:
@@ -290,7 +291,7 @@ def _child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any) -> Securit
     else:
         grant = _sending(kernel, turn, None, None)
         check_alive(kernel, grant, parent)
-        _check_level(parent, grant)
+        _check_level(parent, grant, levels)
     if asked is not None:
         grant = grant._grant(asked)
     depth = grant.permissions.limits.depth
@@ -313,8 +314,8 @@ def check_alive(kernel: Kernel, security: SecurityContext, cell: Cell) -> None:
         raise Expired(f"the authority that {cell.path} acts under has expired; nothing was done", path=cell.path, subject=security.subject)
 
 
-def _check_level(parent: Cell, grant: SecurityContext) -> None:
-    level = 1
+def _check_level(parent: Cell, grant: SecurityContext, levels: int) -> None:
+    level = levels
     above = parent.parent
     while above is not None:
         level += 1

@@ -17,6 +17,7 @@ from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
 from retinue.actors.runtime.cycles import below, restarting_error
 from retinue.actors.runtime.derivation import answered, received
 from retinue.actors.runtime.errors import ActorStopped, StartTimeout
+from retinue.actors.runtime.haste import hurry, hurry_suspended, unlimit
 from retinue.actors.runtime.receipts import STOPPED
 from retinue.actors.runtime.stepping import call, odd_exit, resume
 from retinue.actors.runtime.supervision import leaves, next_delay
@@ -119,7 +120,7 @@ async def _hook(cell: Cell, turn: Delivery, function: Any, *arguments: Any) -> N
         raise ActorStopped(f"{cell.path} was stopped before its {function.__name__} was done")
 
 
-async def _bring_up(cell: Cell, born: Delivery | None = None) -> None:
+async def bring_up(cell: Cell, born: Delivery | None = None) -> None:
     """Constructor, `on_start`, resident loop, within the system's time for a start. `born` is the start as its spawner waits for it: what the error of one of them
     tells is an answer, and has the labels of its turn.
     """
@@ -171,7 +172,7 @@ async def start(cell: Cell, slot: AskSlot | None) -> None:
             slot.delivery.suspension = Suspension(trio.lowlevel.current_task(), scope)
             slot.stage = ASK_RUNNING
         try:
-            await _bring_up(cell, slot.delivery if slot is not None else None)
+            await bring_up(cell, slot.delivery if slot is not None else None)
         except BaseException as error:
             cell.turn = None
             failure = failure_of(error)
@@ -193,8 +194,8 @@ async def _undo_start(cell: Cell, failure: BaseException | None) -> None:
     extra.cause = failure
     cell.closed = True
     with trio.CancelScope(shield=True):
-        await _end_dependents(cell, StopReason.STOPPED, trio.current_time())
-        await _close_host(cell)
+        await end_dependents(cell, StopReason.STOPPED, trio.current_time())
+        await close_host(cell)
     cell.actor = None
     finish(cell, StopReason.START_FAILED)
 
@@ -222,7 +223,7 @@ def fail(cell: Cell, error: BaseException) -> None:
 
 def stop_itself(cell: Cell) -> None:
     """The actor asked to stop: for good, unless its supervision is "permanent"."""
-    if cell.spec.supervision.restart == "permanent" and not cell.closed:
+    if cell.spec.supervision.restart == "permanent" and not cell.closed and cell.spec.region is None:
         _schedule_restart(cell, ActorStopped(f"{cell.path} stopped itself, and its supervision is permanent"))
     else:
         request_stop(cell, StopReason.STOPPED, None)
@@ -233,11 +234,11 @@ def fail_task(cell: Cell, name: str, error: BaseException) -> None:
     if cell.state == DEAD or cell.closed:
         return
     _log.error("%s failed in its task %s", cell.path, name, exc_info=error)
-    if not _crash_if_fatal(cell, error):
+    if not crash_if_fatal(cell, error):
         cell.signal(fail, error)
 
 
-def _crash_if_fatal(cell: Cell, error: BaseException) -> bool:
+def crash_if_fatal(cell: Cell, error: BaseException) -> bool:
     """SystemExit and KeyboardInterrupt end the whole system, where no actor of its own raises them; says whether it is one, or has one in it."""
     fatal = next((leaf for leaf in leaves(error) if isinstance(leaf, (SystemExit, KeyboardInterrupt))), None)
     if fatal is None or cell.kernel.household.owns(cell):
@@ -267,7 +268,8 @@ def _schedule_restart(cell: Cell, error: BaseException) -> None:
     delay = next_delay(cell, cell.kernel.dice)
     if delay is None:
         most, window = cell.spec.supervision.intensity
-        then = "it is stopped" if cell.parent is None or cell.parent.parent is None else "escalating to its parent"
+        alone = cell.parent is None or cell.parent.parent is None or cell.spec.region is not None
+        then = "it is stopped" if alone else "escalating to its parent"
         _log.error("%s failed more than %d times in %g s: %s", cell.path, most, window, then, exc_info=error)
         cell.kernel.event(cell, "gave up", type(error).__name__)
         _escalate(cell, error)
@@ -290,17 +292,15 @@ def _schedule_restart(cell: Cell, error: BaseException) -> None:
 
 
 def _escalate(cell: Cell, error: BaseException) -> None:
-    """The parent fails with it. Right under `/user` there is nobody above: the actor stops, and nothing else with it."""
+    """The parent fails with it. Right under `/user` and in a region there is nobody above: the actor stops, and nothing else with it."""
     parent = cell.parent
     request_stop(cell, StopReason.FAILED, error)
-    if parent is not None and parent.parent is not None:
+    if parent is not None and parent.parent is not None and cell.spec.region is None:
         parent.signal(fail, error)
 
 
-async def restart(cell: Cell, delay: float) -> None:
-    """Ends the old instance and makes a new one, at once or after a delay. Ref and mailbox stay."""
-    if cell.closed or cell.state == DEAD:
-        return
+async def end_instance(cell: Cell, reason: StopReason, grace: float, hook_grace: float) -> None:
+    """Ends the instance with all that is its own: children and tasks within `grace` seconds, `on_stop` within `hook_grace`. The cell takes mail meanwhile."""
     extra = cell.extras()
     extra.restarting = True
     extra.incarnation += 1  # the watches of the old instance end with it
@@ -310,18 +310,26 @@ async def restart(cell: Cell, delay: float) -> None:
         for delivery in cell.mail():
             if delivery.slot is not None and delivery.asker is not None and below(delivery.asker.cell, cell):
                 delivery.slot.turn_away(restarting_error(delivery.asker.cell, cell, delivery.message))
-    await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
+    await end_dependents(cell, reason, trio.current_time() + grace)
     extra.restarting = False
     if cell.actor is not None:
-        await _run_on_stop(cell, StopReason.RESTART, START_GRACE)
-        await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)  # what on_stop has spawned or started
-    await _close_host(cell)
+        await _run_on_stop(cell, reason, hook_grace)
+        await end_dependents(cell, reason, trio.current_time() + grace)  # what on_stop has spawned or started
+    await close_host(cell)
     cell.actor = None
     _fail_deferred(cell)
     cell.gate_context = cell.gate_handler = cell.gate_security = None
     while extra.stash:
         cell.push_front(extra.stash.pop())
     _disarm_revival(cell)
+
+
+async def restart(cell: Cell, delay: float) -> None:
+    """Ends the old instance and makes a new one, at once or after a delay. Ref and mailbox stay."""
+    if cell.closed or cell.state == DEAD:
+        return
+    await end_instance(cell, StopReason.RESTART, START_GRACE, START_GRACE)
+    extra = cell.extras()
     if delay > 0:
         extra.revival = cell.kernel.deadlines.add(trio.current_time() + delay, lambda: cell.signal(revive))
     else:
@@ -341,17 +349,17 @@ async def revive(cell: Cell) -> None:
         return
     extra = cell.extras()
     try:
-        await _bring_up(cell)
+        await bring_up(cell)
     except BaseException as error:
         failure = failure_of(error)
         if failure is None:
             raise
         cell.turn = None
         cell.actor = None
-        await _end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
-        await _close_host(cell)
+        await end_dependents(cell, StopReason.RESTART, trio.current_time() + START_GRACE)
+        await close_host(cell)
         _log.error("%s failed to start again", cell.path, exc_info=failure)
-        if not _crash_if_fatal(cell, failure):
+        if not crash_if_fatal(cell, failure):
             fail(cell, failure)
         return
     cell.turn = None
@@ -374,7 +382,7 @@ def request_stop(cell: Cell, reason: StopReason, error: BaseException | None, gr
     until = trio.current_time() + (kernel.grace if grace is None else grace)
     if cell.state == RUNNING:
         hurry(cell, until)
-    if cell.closed:
+    if cell.closed or (cell.spec.region is not None and cell.spec.region.end(cell, reason, error, until)):
         return
     told = error is not None or reason is not StopReason.STOPPED
     extra = cell.extras() if told else None
@@ -384,46 +392,6 @@ def request_stop(cell: Cell, reason: StopReason, error: BaseException | None, gr
         extra.reason = reason
         if error is not None:
             extra.cause = error
-
-
-def hurry(cell: Cell, until: float) -> None:
-    """The cell is busy: with a turn, which is cut off then, or with ending its children, which have no longer than that either."""
-    extra = cell.extras()
-    until = extra.stop_by = min(until, extra.stop_by)
-    for child in (cell.children or {}).values():
-        if child.closed and child.state == RUNNING:
-            hurry(child, until)
-    if cell.turn is None:
-        return
-    kernel = cell.kernel
-    now = trio.current_time()
-    if extra.ending:  # `on_stop` has some time of its own
-        until = max(until, now + kernel.stop_grace)
-
-    def cut() -> None:
-        extra.limit = None
-        if cell.turn is not None:
-            kernel.cancel_turn(cell.turn, force=True)
-
-    if until <= now:
-        cut()
-    elif extra.limit is None or extra.limit[0] > until:
-        _unlimit(cell)
-        extra.limit = kernel.deadlines.add(until, cut)
-
-
-def hurry_suspended(cell: Cell) -> None:
-    """A handler has suspended in an actor that is to stop: what was ordered while it was on the stack holds from now on."""
-    until = cell.extras().stop_by
-    if until != math.inf:
-        hurry(cell, until)
-
-
-def _unlimit(cell: Cell) -> None:
-    extra = cell.extra
-    if extra is not None and extra.limit is not None:
-        cell.kernel.deadlines.cancel(extra.limit)
-        extra.limit = None
 
 
 def stop(cell: Cell, reason: StopReason, until: float) -> Coroutine[Any, Any, None] | None:
@@ -438,16 +406,16 @@ def stop(cell: Cell, reason: StopReason, until: float) -> Coroutine[Any, Any, No
 
 
 async def _stop(cell: Cell, reason: StopReason, until: float) -> None:
-    _refuse_mail(cell)  # now, for a child may wait for an answer to it
-    await _end_dependents(cell, reason, until)
+    refuse_mail(cell)  # now, for a child may wait for an answer to it
+    await end_dependents(cell, reason, until)
     if cell.actor is not None:
         await _run_on_stop(cell, reason, max(until - trio.current_time(), cell.kernel.stop_grace))
-        await _end_dependents(cell, reason, until)  # what on_stop has started
-    await _close_host(cell)
+        await end_dependents(cell, reason, until)  # what on_stop has started
+    await close_host(cell)
     finish(cell, reason)
 
 
-async def _end_dependents(cell: Cell, reason: StopReason, until: float) -> None:
+async def end_dependents(cell: Cell, reason: StopReason, until: float) -> None:
     """Stops the children and the actor's own tasks, and what those started while they were ended; not for ever, should each start another."""
     for _ in range(ROUNDS):
         if not cell.children and (cell.extra is None or not cell.extra.tasks):
@@ -481,7 +449,7 @@ async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
     if not cell.spec.has_stop:
         return
     if reason is not StopReason.RESTART:
-        _unlimit(cell)  # that was for the message in progress
+        unlimit(cell)  # that was for the message in progress
         cell.extras().ending = True
     hook_scopes = cell.kernel.hook_scopes
     scope = None
@@ -496,14 +464,14 @@ async def _run_on_stop(cell: Cell, reason: StopReason, grace: float) -> None:
         if failure is None:
             raise
         _log.error("%s: on_stop(%s) failed", cell.path, reason, exc_info=failure)
-        _crash_if_fatal(cell, failure)
+        crash_if_fatal(cell, failure)
     finally:
         cell.turn = None
         if scope is not None:
             hook_scopes.discard(scope)
 
 
-async def _close_host(cell: Cell) -> None:
+async def close_host(cell: Cell) -> None:
     extra = cell.extra
     if extra is not None and extra.host is not None:
         host, extra.host = extra.host, None
@@ -539,7 +507,7 @@ def finish(cell: Cell, reason: StopReason) -> None:
         if extra.reason is None or reason is StopReason.START_FAILED:
             extra.reason = reason
     if cell.head is not None or cell.box or cell.queue is not None or extra is not None:
-        for step in (_refuse_mail, _fail_deferred, _unlimit, _disarm_revival):
+        for step in (refuse_mail, _fail_deferred, unlimit, _disarm_revival):
             try:
                 step(cell)
             except Exception:  # parents and watchers are told whatever goes wrong
@@ -548,6 +516,8 @@ def finish(cell: Cell, reason: StopReason) -> None:
     if parent is not None and parent.children is not None and parent.children.get(cell.name) is cell:
         del parent.children[cell.name]
     kernel.names.forget(cell)
+    if cell.spec.region is not None:
+        cell.spec.region.ended(cell)
     cell.actor = cell.birth = cell.context = cell.facade = cell.control = cell.turn = cell.box = None
     cell.gate_context = cell.gate_handler = cell.gate_security = None
     kernel.event(cell, "stopped", str(reason))
@@ -561,7 +531,7 @@ def finish(cell: Cell, reason: StopReason) -> None:
                 _log.exception("%s: a watcher could not be told of its end; this is a fault of the runtime", cell.path)
 
 
-def _refuse_mail(cell: Cell) -> None:
+def refuse_mail(cell: Cell) -> None:
     """Everything that waits becomes a dead letter, and its askers and senders are told."""
     kernel = cell.kernel
     reason = "system_closed" if kernel.closing else "stopped"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import WireError
+from retinue.mailbox.messages import Message
 from retinue.mailbox.wire import WireRegistry
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Loopback:
     def register(self, spec: Spec) -> None:
         """Makes the message types of an actor class known."""
         for message in spec.handlers:
-            self.registry.register(message)
+            if message is not Message:  # a probe's, which takes any
+                self.registry.register(message)
 
     def message(self, message: Any) -> Any:
         """The message as it arrives on the other side. Raises WireError where it cannot cross."""
@@ -46,7 +48,7 @@ class Loopback:
         return ref.path
 
     def _ref_of(self, path: Any) -> Any:
-        found = self._kernel.names.get(path) if isinstance(path, str) else None
+        found = self._kernel.names.address(path) if isinstance(path, str) else None
         if found is None:
             raise WireError(f"no living actor has the path {path!r}", problem="invalid_fields")
         return found

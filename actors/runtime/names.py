@@ -79,6 +79,16 @@ class Names:
         cell = self._walk(name) if name.startswith("/") else self._registered.get(name)
         return cell.ref if cell is not None and cell.state != DEAD else None
 
+    def address(self, name: str) -> Ref[Any] | None:
+        """As `get`; and the path of a virtual actor is found whether or not it has an instance: what is sent there makes one."""
+        found = self.get(name)
+        if found is None and name.startswith("/"):
+            from retinue.actors.runtime.virtual import address_in
+
+            home, _, segment = name.rpartition("/")
+            found = address_in(self._walk(home), segment)
+        return found
+
     def names(self) -> list[str]:
         """The registered names, sorted."""
         return sorted(self._registered)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from threading import get_ident
 from time import perf_counter
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled, enable_ki_protection
 
@@ -52,7 +52,6 @@ MAX_DEPTH = 16
 _new = Delivery.__new__
 
 
-@final
 class Ref(Generic[A_co]):
     """The address of an actor, and the right to send it messages. Two refs are equal if they address the same actor; a restart changes nothing.
 

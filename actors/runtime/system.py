@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.pools import Pool
     from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.virtual import Virtual
     from retinue.capabilities.cases import ApprovalRule
     from retinue.capabilities.registry import CapabilityRegistry
     from retinue.mailbox.letters import DeadLetters
@@ -421,6 +422,36 @@ class ActorSystem:
         self._check_running()
         kernel = self._kernel
         return await spawn_group(kernel, kernel.user, members, cls, pool, name, grant)
+
+    async def spawn_virtual(
+        self,
+        cls: type[A],
+        *arguments: Any,
+        name: str | None = None,
+        idle: float = 900.0,
+        capacity: int = 10_000,
+        grant: Sequence[Any] | None = None,
+        mailbox: Mailbox | None = None,
+        supervision: Supervision | None = None,
+        **keywords: Any,
+    ) -> Virtual[A]:
+        """Makes a region of virtual actors under `/user`: one actor a key, made by its first message and passivated when nobody has used it for a while.
+
+        Args:
+            cls: Their class; `arguments` and `keywords` go to the constructor of each. Which key it has, it finds in `self.ctx.key`.
+            name: The region's name; its actors are at `/user/NAME/KEY`. Default: the class's name and a number.
+            idle: Seconds without use after which an instance is passivated (a sixteenth more at most). Default 900, 15 minutes; `math.inf`: never.
+            capacity: Instances at the same time, at most; beyond it the least recently used idle one is passivated. Default 10,000.
+            grant, mailbox, supervision: As for `spawn`, of each actor. Whose message makes an instance says nothing about its grant.
+
+        Raises:
+            DefinitionError, NameTaken, SystemClosed: As for `spawn`.
+        """
+        from retinue.actors.runtime.virtual import spawn_virtual
+
+        self._check_running()
+        options: dict[str, Any] = {"name": name, "idle": idle, "capacity": capacity, "grant": grant, "mailbox": mailbox, "supervision": supervision}
+        return await spawn_virtual(self._kernel, self._kernel.user, cls, (arguments, keywords), **options)
 
     async def watch(self, ref: Ref[Any]) -> Watch:
         """Watches an actor: `(await watch.wait())` is its `Terminated`, at once if it is gone already."""

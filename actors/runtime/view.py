@@ -61,11 +61,11 @@ class SystemView:
         return statistics_of(kernel) if get_ident() == kernel.thread else kernel.portal.call(statistics_of, kernel)
 
     def find(self, name: str) -> Ref[Any] | None:
-        """The living actor with that path or registered name, or None; only what the current message's authority may address.
+        """The living actor with that path or registered name (a virtual actor: also one without an instance), or None; only what the current message's authority may address.
 
         That is an actor with a handler that is open to all or whose operation the effective context permits, the actor itself, and its children.
         """
-        ref = self._kernel.names.get(name)
+        ref = self._kernel.names.address(name)
         turn = current()
         if ref is None or turn.__class__ is not Delivery or turn.cell.kernel is not self._kernel:
             return ref if turn.__class__ is Roots else None

@@ -29,6 +29,8 @@ class StopReason(enum.StrEnum):
     """Its constructor or `on_start` raised."""
     SYSTEM = "system_closed"
     """The system closed."""
+    PASSIVATED = "passivated"
+    """A virtual actor that nobody has needed for a while: its next message makes a new instance."""
     RESTART = "restart"
     """It is being restarted (`on_stop` only: a restart is no termination)."""
 

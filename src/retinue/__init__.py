@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.topic_notices import Lagged
     from retinue.actors.runtime.topic_reports import DeliveryReport, Published
     from retinue.actors.runtime.topic_subscriptions import Subscription
+    from retinue.actors.runtime.virtual import Virtual
+    from retinue.actors.runtime.virtual_refs import VirtualRef
     from retinue.actors.runtime.watch import StopReason, Terminated, Watch
     from retinue.actors.store.errors import StoreUnavailable
     from retinue.capabilities.consent import Approval
@@ -203,6 +205,8 @@ __all__ = [
     "Unanswered",
     "Unhandled",
     "Verdict",
+    "Virtual",
+    "VirtualRef",
     "Watch",
     "WireError",
     "WrongEventLoop",
@@ -325,6 +329,8 @@ _HOMES = {
     "Unanswered": "retinue.actors.runtime.errors",
     "Unhandled": "retinue.mailbox.errors",
     "Verdict": "retinue.capabilities.policy",
+    "Virtual": "retinue.actors.runtime.virtual",
+    "VirtualRef": "retinue.actors.runtime.virtual_refs",
     "Watch": "retinue.actors.runtime.watch",
     "WireError": "retinue.mailbox.errors",
     "WrongEventLoop": "retinue.actors.runtime.errors",

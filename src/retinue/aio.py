@@ -491,7 +491,7 @@ class SystemAudit:
 
 def _wrap(value: Any, twin: Twin, loops: Loops) -> Any:
     """An answer that is a ref of the system becomes a ref of the twin."""
-    return Ref(value, twin, loops) if value.__class__ is CoreRef and value._cell.kernel is twin.kernel else value
+    return Ref(value, twin, loops) if isinstance(value, CoreRef) and value._cell.kernel is twin.kernel else value
 
 
 async def _run(loops: Loops, twin: Twin, function: Callable[[], Any]) -> Any:

@@ -486,7 +486,7 @@ class Names:
 
 def _wrap(value: Any, twin: Twin) -> Any:
     """An answer that is a ref of the system becomes a ref of the twin."""
-    return Ref(value, twin) if value.__class__ is CoreRef and value._cell.kernel is twin.kernel else value
+    return Ref(value, twin) if isinstance(value, CoreRef) and value._cell.kernel is twin.kernel else value
 
 
 def _future(twin: Twin, delivery: Delivery, make: type[TwinSlot]) -> Future[Any]:

@@ -40,7 +40,7 @@ MOST_SEEN: Final = 1_024
 MAX_DEPTH: Final = 64
 """Levels of objects and arrays in a message, and in an answer."""
 
-_PATH: Final = re.compile(r"/user(?:/[A-Za-z0-9_][A-Za-z0-9_.@:~+-]{0,127}){1,64}", re.ASCII)
+_PATH: Final = re.compile(r"/user(?:/[A-Za-z0-9_=][A-Za-z0-9_.@:~+=-]{0,2047}){1,64}", re.ASCII)
 
 
 class Wire:
@@ -115,7 +115,7 @@ class Wires:
             Denied: The caller's token permits nothing at all.
         """
         check_some(caller.context, "the gateway")
-        ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
+        ref = self._kernel.names.address(path) if _PATH.fullmatch(path) else None
         if ref is None:
             seen = self._seen.get(path)
             if seen is not None and ended:
@@ -154,7 +154,7 @@ class Wires:
 
     def typed(self, path: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
         """JSON values as those of a message's fields, by name, where the actor lives and the values fit; what does not stays as it is."""
-        ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
+        ref = self._kernel.names.address(path) if _PATH.fullmatch(path) else None
         if ref is None:
             return values
         wire = self.of(ref._cell)
@@ -177,7 +177,7 @@ class Wires:
         if path is None:
             cells = self._first(MOST_LISTED)
         else:
-            ref = self._kernel.names.get(path) if _PATH.fullmatch(path) else None
+            ref = self._kernel.names.address(path) if _PATH.fullmatch(path) else None
             cells = [ref._cell] if ref is not None else []
         return [(cell, self.handlers(cell, caller)) for cell in cells]
 

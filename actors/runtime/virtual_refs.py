@@ -1,0 +1,122 @@
+"""The refs of virtual actors."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
+
+from retinue.actors.runtime.cell import DEAD
+from retinue.actors.runtime.ref import Ref
+from retinue.mailbox.messages import Message, Request, Stream
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.passivation import Seat
+    from retinue.actors.runtime.receipts import Receipt
+    from retinue.actors.runtime.streams import StreamReader
+    from retinue.security.context import SecurityContext
+
+__all__ = ["VirtualRef"]
+
+A_co = TypeVar("A_co", covariant=True)
+R = TypeVar("R")
+E = TypeVar("E")
+
+
+@final
+class VirtualRef(Ref[A_co]):
+    """The address of a virtual actor: a `Ref` that is never dead. The first message makes an instance, and so does the first after one was passivated or stopped.
+
+    `sessions["alice"]` gives one, and it may go wherever a `Ref` may: into messages, to `watch`, `forward` and `ctx.ask`. As long as anybody holds it, all refs of the key
+    are this very object. Options and errors of `ask`, `tell`, `send` and `stream` are those of `Ref`; besides, all of them but `tell` raise
+
+    - `MailboxFull`, where as many virtual actors are active as the region's capacity says, and none of them is idle (`tell`: a receipt with "mailbox_full");
+    - `Denied` and the like at once, where there is no instance and the sender may not send this message, whatever its arguments (`tell`: a receipt with "denied"): who may
+      not use an actor does not activate it;
+    - what its constructor or `on_start` raised, where this message was to make an instance (`tell` and `send`: a dead letter).
+
+    `ActorStopped` is raised once the region has been stopped. `stop()` ends the instance of the moment.
+
+    Attributes:
+        key: The key.
+    """
+
+    __slots__ = ("_seats", "key")
+    _seats: OrderedDict[str, Seat]
+    key: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether messages are taken: True until the region is stopped."""
+        region = self._cell.spec.region
+        return region is not None and region.open
+
+    @property
+    def active(self) -> bool:
+        """Whether there is an instance at this moment."""
+        return self._cell.state != DEAD
+
+    # Each notes that the key was used; the rest is Ref's. Refs are told from all threads, and the order of use is kept in the system's own.
+
+    @overload
+    def ask(
+        self,
+        message: Request[R],
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+        detached: bool = False,
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def ask(
+        self,
+        message: Message,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+        detached: bool = False,
+    ) -> Coroutine[Any, Any, object]: ...
+    def ask(
+        self,
+        message: Any,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+        detached: bool = False,
+    ) -> Coroutine[Any, Any, Any]:
+        """Sends a request and returns what its handler returned. See `Ref`."""
+        if self.key in self._seats and get_ident() == self._cell.kernel.thread:
+            self._seats.move_to_end(self.key)
+        return Ref.ask(self, message, timeout=timeout, context=context, approvals=approvals, detached=detached)
+
+    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
+        """Sends a message and waits for nothing. See `Ref`."""
+        if self.key in self._seats and get_ident() == self._cell.kernel.thread:
+            self._seats.move_to_end(self.key)
+        return Ref.tell(self, message, context=context, approvals=approvals)
+
+    def send(
+        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
+    ) -> Coroutine[Any, Any, Receipt]:
+        """As `tell`, but waits for room in a full mailbox. See `Ref`."""
+        if self.key in self._seats and get_ident() == self._cell.kernel.thread:
+            self._seats.move_to_end(self.key)
+        return Ref.send(self, message, timeout=timeout, context=context, approvals=approvals)
+
+    def stream(
+        self,
+        message: Stream[E],
+        *,
+        timeout: float | None = None,
+        window: int = 32,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+    ) -> StreamReader[E]:
+        """Asks for a stream. See `Ref`."""
+        if self.key in self._seats and get_ident() == self._cell.kernel.thread:
+            self._seats.move_to_end(self.key)
+        return Ref.stream(self, message, timeout=timeout, window=window, context=context, approvals=approvals)
