@@ -13,7 +13,7 @@ import attrs
 
 from retinue.actors.runtime import topic_rights
 from retinue.actors.runtime.cell import DEAD, Cell
-from retinue.actors.runtime.current import Delivery, make_delivery
+from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import check_cycle
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.scheduler import check_stack
@@ -43,6 +43,8 @@ REPORT_TIMEOUT: Final = 30.0
 
 MOST_TOPICS: Final = 1024
 """Topics that one actor may subscribe to."""
+
+_new = Delivery.__new__
 
 STACK: Final = 12
 """Calls that sending to a subscriber may need: asked for before the first one, so that not only some get the message."""
@@ -209,9 +211,15 @@ class Topics:
                 count -= 1
                 continue
             handler = cell.handlers.get(kind) or kernel.find_handler(cell, message)
-            delivery = make_delivery(cell, handler, message if loopback is None else loopback.message(message), security, origin)
-            if trace is not None:
-                delivery.postmark = Postmark((), trace)
+            delivery = _new(Delivery)  # make_delivery, spelled out
+            delivery.message = message if loopback is None else loopback.message(message)
+            delivery.context = security
+            delivery.cell = cell
+            delivery.handler = handler
+            delivery.source = origin
+            delivery.slot = delivery.timeout = delivery.waits = delivery.suspension = delivery.received = None
+            delivery.postmark = None if trace is None else Postmark((), trace)
+            delivery.depth = 0
             if report is not None:
                 report.expect(delivery)
             lagging += subscription.offer(delivery)
