@@ -60,6 +60,7 @@ class Call(pykka.Future[Any]):
     Attributes:
         turn: The stand-in's turn that it is.
         task: The task that waits for the outcome; None once nobody does.
+        over: Set when the actor has come back.
     """
 
     def __init__(self, link: Link, turn: Delivery) -> None:
@@ -67,6 +68,7 @@ class Call(pykka.Future[Any]):
         self._link = link
         self.turn = turn
         self.task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+        self.over = trio.Event()
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -128,8 +130,10 @@ class Link:
         """Has the actor handle the payload as (part of) the stand-in's turn; returns or raises its outcome."""
         cell = self.cell
         assert cell is not None and cell.turn is not None
-        if self.call is not None:  # a turn was cut off by a restart that would not wait
-            raise ActorStopped(f"{cell.path}: its pykka actor has not come back from what it did before", path=cell.path, begun=False)
+        while (
+            self.call is not None
+        ):  # a turn was cut off, and the actor still has its message; this one is cut off too, if the stand-in is to end
+            await self.call.over.wait()
         if self.gone:
             raise self.ended_error("before the message was handed over", begun=False)
         call = self.call = Call(self, cell.turn)
@@ -156,6 +160,7 @@ class Link:
         """The actor has answered (called through the portal)."""
         if self.call is call:
             self.call = None
+        call.over.set()
         task, call.task = call.task, None
         if task is not None:
             call.value, call.error = value, error
