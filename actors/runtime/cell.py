@@ -142,19 +142,6 @@ class Extra:
         self.restarting = False
         self.revival: Entry | None = None
 
-    def tie(self, thing: Any) -> None:
-        """Lets something hear of the actor's end, by its `cut()`."""
-        if self.ties is None:
-            self.ties = {}
-        self.ties[thing] = None
-
-    def untie(self, thing: Any) -> None:
-        """…or no longer."""
-        if self.ties is not None:
-            self.ties.pop(thing, None)
-            if not self.ties:
-                self.ties = None
-
 
 class Cell:
     """One actor. Everything in it is read and written in the system's own thread only.

@@ -32,6 +32,7 @@ from retinue.security.errors import DefinitionError, NoContext
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.pools import Pool
+    from retinue.actors.runtime.receptionist_faces import ActorReceptionist
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.topic_faces import ActorTopics
     from retinue.actors.runtime.view import SystemView
@@ -114,6 +115,13 @@ class ActorContext:
         from retinue.actors.runtime.topic_faces import ActorTopics
 
         return ActorTopics(self)
+
+    @property
+    def receptionist(self) -> ActorReceptionist:
+        """Who offers which service: `self.ctx.receptionist.register(key)`, `.find(key)`."""
+        from retinue.actors.runtime.receptionist_faces import ActorReceptionist
+
+        return ActorReceptionist(self)
 
     # -- the current message -----------------------------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from retinue.actors.runtime.household import Household
 from retinue.actors.runtime.names import Names, check_name
 from retinue.actors.runtime.portal import Portal
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
+from retinue.actors.runtime.receptionist import Receptionist
 from retinue.actors.runtime.ref import Ref, new_cell
 from retinue.actors.runtime.scheduler import Scheduler, worker
 from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision
@@ -130,6 +131,7 @@ class Kernel(Scheduler):
         self.deadlines = Deadlines()
         self.names = Names(self)
         self.topics = Topics(self)
+        self.receptionist = Receptionist(self)
         self.portal = Portal(self)
         self.ring: EventRing | None = EventRing(events) if events else None
         self.loopback: Loopback | None = None

@@ -14,7 +14,7 @@ from retinue.security.errors import DefinitionError
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["Names", "cell_of", "check_name"]
+__all__ = ["Names", "cell_of", "check_name", "tie", "untie"]
 
 _log = logging.getLogger("retinue.runtime")
 
@@ -39,6 +39,23 @@ def cell_of(ref: object, kernel: Kernel) -> Cell:
     if ref._cell.kernel is not kernel:
         raise DefinitionError(f"{ref!r} belongs to another system ({ref._cell.kernel.name!r}, and this is {kernel.name!r})")
     return ref._cell
+
+
+def tie(cell: Cell, thing: Any) -> None:
+    """Lets something hear of the actor's end in the same step, by its `cut()`."""
+    extra = cell.extras()
+    if extra.ties is None:
+        extra.ties = {}
+    extra.ties[thing] = None
+
+
+def untie(cell: Cell, thing: Any) -> None:
+    """…or no longer."""
+    extra = cell.extra
+    if extra is not None and extra.ties is not None:
+        extra.ties.pop(thing, None)
+        if not extra.ties:
+            extra.ties = None
 
 
 class Names:

@@ -26,6 +26,7 @@ from retinue.actors.runtime.errors import SystemClosed, WrongEventLoop, WrongThr
 from retinue.actors.runtime.events import Event
 from retinue.actors.runtime.kernel import ASK_TIMEOUT, START_TIMEOUT, STOP_GRACE, Kernel
 from retinue.actors.runtime.names import Names, cell_of, check_name
+from retinue.actors.runtime.receptionist_faces import SystemReceptionist
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.running import interrupts
 from retinue.actors.runtime.shutdown import Patience, abandon, shut_down, shut_down_hard
@@ -469,6 +470,11 @@ class ActorSystem:
     def topics(self) -> SystemTopics:
         """Topics: publish to all who have subscribed, `system.topics.publish(topic, message)`, and listen."""
         return SystemTopics(self._kernel)
+
+    @property
+    def receptionist(self) -> SystemReceptionist:
+        """Who offers which service: `system.receptionist.find(key)`."""
+        return SystemReceptionist(self._kernel)
 
     @property
     def dead_letters(self) -> DeadLetters:

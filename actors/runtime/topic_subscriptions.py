@@ -16,6 +16,7 @@ from retinue.actors.runtime.cell import DEAD, IDLE, READY
 from retinue.actors.runtime.current import Delivery, make_delivery
 from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.inlets import Inlet
+from retinue.actors.runtime.names import tie, untie
 from retinue.actors.runtime.receipts import ACCEPTED
 from retinue.actors.runtime.topic_notices import Lagged
 from retinue.mailbox.messages import Message
@@ -84,8 +85,7 @@ class Subscription(Inlet):
         """Ends it, for the runtime; in the system's thread."""
         if self.closed:
             return
-        if self.cell.extra is not None:
-            self.cell.extra.untie(self)
+        untie(self.cell, self)
         self.cut()
         record = self.cell.kernel.record
         for delivery in self.clear():
@@ -190,7 +190,7 @@ class Listener(Generic[M]):
         await trio.lowlevel.checkpoint()
         self._begun = True
         self._hub.add_listener(self)
-        self._kernel.user.extras().tie(self)
+        tie(self._kernel.user, self)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -198,8 +198,7 @@ class Listener(Generic[M]):
 
     def close(self) -> None:
         """Takes no more; what waits is forgotten. Closing twice is fine."""
-        if self._kernel.user.extra is not None:
-            self._kernel.user.extra.untie(self)
+        untie(self._kernel.user, self)
         self._items.clear()
         self._missed = 0
         self.cut()

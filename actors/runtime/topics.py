@@ -16,6 +16,7 @@ from retinue.actors.runtime.cell import DEAD, Cell
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import check_cycle
 from retinue.actors.runtime.errors import ActorStopped
+from retinue.actors.runtime.names import tie
 from retinue.actors.runtime.scheduler import check_stack
 from retinue.actors.runtime.topic_keys import Agreed, Topic
 from retinue.actors.runtime.topic_reports import Published, Report
@@ -126,7 +127,7 @@ class Topics:
         subscription = Subscription(self, cell, topic, capacity, security)
         entry.subscriptions[cell] = subscription
         entry.snapshot = None
-        extra.tie(subscription)
+        tie(cell, subscription)
         return subscription
 
     def _check_handler(self, cell: Cell, topic: Topic[Any]) -> None:

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     )
     from retinue.actors.runtime.pools import Pool
     from retinue.actors.runtime.receipts import Receipt
+    from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.running import run
     from retinue.actors.runtime.streams import StreamReader
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.system import ActorSystem
     from retinue.actors.runtime.topic_keys import Topic
-    from retinue.actors.runtime.topic_notices import Lagged
+    from retinue.actors.runtime.topic_notices import Lagged, Listing
     from retinue.actors.runtime.topic_reports import DeliveryReport, Published
     from retinue.actors.runtime.topic_subscriptions import Subscription
     from retinue.actors.runtime.virtual import Virtual
@@ -164,6 +165,7 @@ __all__ = [
     "KeyRing",
     "Lagged",
     "Limits",
+    "Listing",
     "Mailbox",
     "MailboxFull",
     "Message",
@@ -187,6 +189,7 @@ __all__ = [
     "Revoked",
     "Sealer",
     "SecurityContext",
+    "ServiceKey",
     "Source",
     "StandingConsent",
     "StartTimeout",
@@ -288,6 +291,7 @@ _HOMES = {
     "KeyRing": "retinue.security.keys",
     "Lagged": "retinue.actors.runtime.topic_notices",
     "Limits": "retinue.security.limits",
+    "Listing": "retinue.actors.runtime.topic_notices",
     "Mailbox": "retinue.mailbox.queues",
     "MailboxFull": "retinue.mailbox.errors",
     "Message": "retinue.mailbox.messages",
@@ -311,6 +315,7 @@ _HOMES = {
     "Revoked": "retinue.security.errors",
     "Sealer": "retinue.security.seal",
     "SecurityContext": "retinue.security.context",
+    "ServiceKey": "retinue.actors.runtime.receptionist",
     "Source": "retinue.security.sources",
     "StandingConsent": "retinue.security.standing",
     "StartTimeout": "retinue.actors.runtime.errors",
