@@ -47,7 +47,7 @@ class _Ear(trio.abc.Instrument):
     def __init__(self) -> None:
         self.stirred = True
 
-    def task_scheduled(self, task: trio.lowlevel.Task) -> None:
+    def task_scheduled(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002 - the name is trio's
         """Called by trio for each task that is made ready."""
         self.stirred = True
 

@@ -17,16 +17,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from retinue.actors.testing.checks import assert_conserved, assert_no_dead_letters, assert_quiet, wait_idle
     from retinue.actors.testing.clock import VirtualClock
     from retinue.actors.testing.errors import Killed
     from retinue.actors.testing.faults import FaultRule, Faults, InjectedFault
+    from retinue.actors.testing.probe import Probe, Received
+    from retinue.actors.testing.scheduling import deterministic
 
 __all__ = [
     "FaultRule",
     "Faults",
     "InjectedFault",
     "Killed",
+    "Probe",
+    "Received",
     "VirtualClock",
+    "assert_conserved",
+    "assert_no_dead_letters",
+    "assert_quiet",
+    "deterministic",
+    "wait_idle",
 ]
 
 _HOMES = {
@@ -34,7 +44,14 @@ _HOMES = {
     "Faults": "retinue.actors.testing.faults",
     "InjectedFault": "retinue.actors.testing.faults",
     "Killed": "retinue.actors.testing.errors",
+    "Probe": "retinue.actors.testing.probe",
+    "Received": "retinue.actors.testing.probe",
     "VirtualClock": "retinue.actors.testing.clock",
+    "assert_conserved": "retinue.actors.testing.checks",
+    "assert_no_dead_letters": "retinue.actors.testing.checks",
+    "assert_quiet": "retinue.actors.testing.checks",
+    "deterministic": "retinue.actors.testing.scheduling",
+    "wait_idle": "retinue.actors.testing.checks",
 }
 
 

@@ -33,7 +33,7 @@ class Work(rt.Request[str]):
 class AskOn(rt.Request[str]):
     """Ask the other actor from the thread, for so many seconds at most."""
 
-    other: rt.Ref[Sleeper]  # type: ignore[name-defined]  # noqa: F821
+    other: rt.Ref[Sleeper]  # type: ignore[name-defined]
     timeout: float
 
 
