@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks runtime|authority|border|agentdojo|mutants [--help]`."""
+"""The command line: `python -m benchmarks runtime|authority|border|savina|agentdojo|mutants [--help]`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from benchmarks.mutants.command import mutants
 from benchmarks.results import RESULTS, plain, put_part
 from benchmarks.runtime.measures import MEASURES
 from benchmarks.runtime.suite import CONTENDERS, OURS, IdleResult, MeasureResult, idle_results, load, measure_results
+from benchmarks.savina.command import savina
 
 NAMES = [measure.name for measure in MEASURES] + ["idle"]
 
@@ -122,6 +123,7 @@ def _profile(name: str) -> None:
 
 main.add_command(authority)
 main.add_command(border)
+main.add_command(savina)
 main.add_command(agentdojo)
 main.add_command(mutants)
 
