@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from housekeeping import import_name, source_files
+from housekeeping import import_name, source_files, statements
 from retinue import errors
 
 LINE = re.compile(r"^    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: \((?P<builtin>\w+)\))?$", re.MULTILINE)
@@ -43,7 +43,7 @@ def test_every_error_stands_in_a_module_of_errors() -> None:
     """Else the drawing could miss one: a module that nothing has imported yet."""
     elsewhere = set()
     for path in source_files():
-        classes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef)]
+        classes = [node for node in statements(path.read_text(encoding="utf-8")) if isinstance(node, ast.ClassDef)]
         bases = {(node.name, ast.unparse(base).rpartition(".")[2]) for node in classes for base in node.bases}
         elsewhere |= {f"{import_name(path)}.{name}" for name, base in bases if base in errors.__all__ and path.name != "errors.py"}
     assert elsewhere == set()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from housekeeping import FACADE, FLOORS, ROOT, import_name, source_files
+from housekeeping import FACADE, FLOORS, ROOT, import_name, source_files, statements
 
 
 def imports_of(source: str, package: str) -> set[str]:
     """Return the modules that a module of the package imports; of `from retinue import x` it is `retinue.x`; relative names are made absolute."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(source):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
