@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
@@ -47,8 +47,9 @@ def deadly(door: Door, delivery: Delivery, *, after: bool) -> HandlerInfo:
 
     async def stream(actor: Any, message: Any) -> AsyncIterator[Any]:
         if after:
-            async for item in function(actor, message):
-                yield item
+            async with aclosing(function(actor, message)) as items:
+                async for item in items:
+                    yield item
         raise killed_error(path)
 
     made.function = stream if handler.kind == GENERATOR else waiting if handler.kind == ASYNC else plain

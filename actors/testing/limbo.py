@@ -176,7 +176,7 @@ class Limbo:
             return
         if waits and receipt.reason in ("mailbox_full", "dropped_newest"):
             slot.stage = ROOM
-            cell.extras().waiters[delivery] = None
+            delivery.cell.extras().waiters[delivery] = None  # a pool has handed it to one of its workers
             return
         kernel.record(receipt.reason, delivery)
         if waits:

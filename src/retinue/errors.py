@@ -2,6 +2,7 @@
 
     RetinueError
     ├── DefinitionError (TypeError)
+    │   └── NeedsLoop
     ├── AuthorityError
     │   ├── Denied
     │   │   ├── ForgedContext
@@ -86,7 +87,7 @@ from retinue.actors.runtime.errors import (
     WrongThread,
 )
 from retinue.actors.store.errors import StoreUnavailable
-from retinue.actors.testing.errors import Killed
+from retinue.actors.testing.errors import Killed, NeedsLoop
 from retinue.mailbox.errors import GatewayError, MailboxFull, RemoteError, Unhandled, WireError
 from retinue.security.errors import (
     ApprovalError,
@@ -142,6 +143,7 @@ __all__ = [
     "ModelTimeout",
     "ModelUnreachable",
     "NameTaken",
+    "NeedsLoop",
     "NoContext",
     "PatternError",
     "RateLimited",

@@ -17,21 +17,66 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from retinue.actors.testing.behavior import BehaviorTest
     from retinue.actors.testing.checks import assert_conserved, assert_no_dead_letters, assert_quiet, wait_idle
     from retinue.actors.testing.clock import VirtualClock
-    from retinue.actors.testing.errors import Killed
+    from retinue.actors.testing.effects import (
+        Asked,
+        Deferred,
+        Effect,
+        Failed,
+        Forwarded,
+        Published,
+        Registered,
+        Replied,
+        Spawned,
+        Started,
+        Stashed,
+        Stopped,
+        Subscribed,
+        TimerCancelled,
+        TimerSet,
+        Told,
+        Unregistered,
+        Unstashed,
+        Unsubscribed,
+        Watched,
+    )
+    from retinue.actors.testing.errors import Killed, NeedsLoop
     from retinue.actors.testing.faults import FaultRule, Faults, InjectedFault
     from retinue.actors.testing.probe import Probe, Received
     from retinue.actors.testing.scheduling import deterministic
 
 __all__ = [
+    "Asked",
+    "BehaviorTest",
+    "Deferred",
+    "Effect",
+    "Failed",
     "FaultRule",
     "Faults",
+    "Forwarded",
     "InjectedFault",
     "Killed",
+    "NeedsLoop",
     "Probe",
+    "Published",
     "Received",
+    "Registered",
+    "Replied",
+    "Spawned",
+    "Started",
+    "Stashed",
+    "Stopped",
+    "Subscribed",
+    "TimerCancelled",
+    "TimerSet",
+    "Told",
+    "Unregistered",
+    "Unstashed",
+    "Unsubscribed",
     "VirtualClock",
+    "Watched",
     "assert_conserved",
     "assert_no_dead_letters",
     "assert_quiet",
@@ -40,13 +85,35 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Asked": "retinue.actors.testing.effects",
+    "BehaviorTest": "retinue.actors.testing.behavior",
+    "Deferred": "retinue.actors.testing.effects",
+    "Effect": "retinue.actors.testing.effects",
+    "Failed": "retinue.actors.testing.effects",
     "FaultRule": "retinue.actors.testing.faults",
     "Faults": "retinue.actors.testing.faults",
+    "Forwarded": "retinue.actors.testing.effects",
     "InjectedFault": "retinue.actors.testing.faults",
     "Killed": "retinue.actors.testing.errors",
+    "NeedsLoop": "retinue.actors.testing.errors",
     "Probe": "retinue.actors.testing.probe",
+    "Published": "retinue.actors.testing.effects",
     "Received": "retinue.actors.testing.probe",
+    "Registered": "retinue.actors.testing.effects",
+    "Replied": "retinue.actors.testing.effects",
+    "Spawned": "retinue.actors.testing.effects",
+    "Started": "retinue.actors.testing.effects",
+    "Stashed": "retinue.actors.testing.effects",
+    "Stopped": "retinue.actors.testing.effects",
+    "Subscribed": "retinue.actors.testing.effects",
+    "TimerCancelled": "retinue.actors.testing.effects",
+    "TimerSet": "retinue.actors.testing.effects",
+    "Told": "retinue.actors.testing.effects",
+    "Unregistered": "retinue.actors.testing.effects",
+    "Unstashed": "retinue.actors.testing.effects",
+    "Unsubscribed": "retinue.actors.testing.effects",
     "VirtualClock": "retinue.actors.testing.clock",
+    "Watched": "retinue.actors.testing.effects",
     "assert_conserved": "retinue.actors.testing.checks",
     "assert_no_dead_letters": "retinue.actors.testing.checks",
     "assert_quiet": "retinue.actors.testing.checks",

@@ -11,13 +11,15 @@ import logging
 import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeAlias
 
 import trio
 import trio.testing
 
 import retinue as rt
+
+Around: TypeAlias = Callable[[rt.ActorSystem, random.Random], AbstractContextManager[Any]]
 
 
 class Planned(Exception):
@@ -444,8 +446,8 @@ async def user(world: World) -> None:
         world.users -= 1
 
 
-async def play(seed: int) -> list[str]:
-    """Plays one schedule and returns the promises that were broken."""
+async def play(seed: int, around: Around = lambda *_: nullcontext()) -> list[str]:
+    """Plays one schedule, inside of what `around` makes of its system and its dice, and returns the promises that were broken."""
     dice = random.Random(seed)
     system = rt.ActorSystem(
         "stress",
@@ -465,8 +467,9 @@ async def play(seed: int) -> list[str]:
                         world.refs.append(await system.spawn(cls, world, **options_of_a_spawn(dice)))
                     except Planned:
                         pass
-                if world.refs:
-                    await through(world, dice, outside)
+                with around(system, dice):
+                    if world.refs:
+                        await through(world, dice, outside)
             world.look()
             await trio.testing.wait_all_tasks_blocked()
             world.faults.extend(f"unresolved after the stop: {what}" for what in world.open.values())
@@ -507,7 +510,7 @@ class Faults(logging.Handler):
             self.found.append(self.format(record))
 
 
-def played(seed: int) -> list[str]:
+def played(seed: int, around: Around = lambda *_: nullcontext()) -> list[str]:
     """Plays one schedule in a trio run and a virtual time of its own; one in which everybody waits for ever is given up."""
     clock = trio.testing.MockClock(autojump_threshold=0)
 
@@ -520,7 +523,7 @@ def played(seed: int) -> list[str]:
 
     async def main() -> list[str]:
         trio.lowlevel.spawn_system_task(lose_patience)
-        return await play(seed)
+        return await play(seed, around)
 
     try:
         return trio.run(main, clock=clock)
@@ -530,7 +533,7 @@ def played(seed: int) -> list[str]:
         return ["everybody waits for ever"]
 
 
-def broken_by(seeds: range) -> dict[int, list[str]]:
+def broken_by(seeds: range, around: Around = lambda *_: nullcontext()) -> dict[int, list[str]]:
     """Plays the schedules of these seeds, each in a trio run and a virtual time of its own; returns what was broken, by seed."""
     broken: dict[int, list[str]] = {}
     logger = logging.getLogger("retinue")
@@ -541,7 +544,7 @@ def broken_by(seeds: range) -> dict[int, list[str]]:
             logger.addHandler(handler)
             try:
                 getattr(trio._core._run, "_r", random.Random()).seed(seed)  # trio's own order of tasks, where it can be had
-                found = played(seed)
+                found = played(seed, around)
             finally:
                 logger.removeHandler(handler)
             if found or handler.found:
