@@ -33,6 +33,10 @@ MAX_WORKERS: Final = 1024
 """Workers that a pool may have."""
 
 SIZE: Final = 4
+"""Workers, where nobody says how many."""
+
+UNDO_TIMEOUT: Final = 30.0
+"""Seconds that a spawn that has failed waits for the end of the workers that had started."""
 
 Kind = Literal["round_robin", "least_loaded", "consistent_hash", "broadcast", "work_pulling"]
 
@@ -156,7 +160,7 @@ async def spawn_pool(
         await _start_all(front, pool.size, turn)
     except BaseException as error:
         if front.state != DEAD:
-            with trio.CancelScope(shield=True):  # it ends: the graces of a stop bound it
+            with trio.CancelScope(deadline=trio.current_time() + UNDO_TIMEOUT, shield=True):
                 watch = kernel.watch(front)
                 lifecycle.request_stop(front, StopReason.START_FAILED, error, 0.0)
                 await watch.wait()

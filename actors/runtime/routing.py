@@ -281,6 +281,7 @@ class Router(Front):
         for other in self.others(chosen):
             self._address(delivery, other)
             if other.enqueue(delivery, patient=patient) is ACCEPTED:
+                self.turn_of = (1 + next(index for index, place in enumerate(self.places) if place.cell is other)) % len(self.places)
                 return ACCEPTED
         self._address(delivery, chosen)
         return receipt
