@@ -12,7 +12,7 @@ from retinue.actors.runtime.cell import RUNNING
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
 
-__all__ = ["hurry", "hurry_suspended", "unlimit"]
+__all__ = ["hurry", "hurry_suspended", "on_the_stack", "unlimit"]
 
 
 def hurry(cell: Cell, until: float) -> None:
@@ -41,9 +41,22 @@ def hurry(cell: Cell, until: float) -> None:
         extra.limit = kernel.deadlines.add(until, cut)
 
 
+def on_the_stack(cell: Cell) -> bool:
+    """Whether the cell is busy with a handler that has not suspended, for the first stop that is asked for: there is nothing to be cut off yet, and nearly never will
+    be. Most actors that stop themselves do it like that.
+    """
+    turn = cell.turn
+    return turn is not None and turn.handler is not None and turn.suspension is None and not cell.closed and cell.spec.region is None
+
+
 def hurry_suspended(cell: Cell) -> None:
     """A handler has suspended in an actor that is to stop: what was ordered while it was on the stack holds from now on."""
-    until = cell.extras().stop_by
+    from retinue.actors.runtime.lifecycle import stop
+
+    orders = [arguments[-1] for function, arguments in cell.control or () if function is stop]
+    until = min(orders, default=math.inf)
+    if cell.extra is not None:
+        until = min(until, cell.extra.stop_by)
     if until != math.inf:
         hurry(cell, until)
 

@@ -33,7 +33,7 @@ class Tally:
         audited: Whether there is an audit to write into; else passes by kept verdicts are counted for the gate's statistics alone.
     """
 
-    __slots__ = ("_audited", "_entries", "_gate", "_gone", "_kept", "_passed")
+    __slots__ = ("_audited", "_entries", "_gate", "_gone", "_kept", "_more", "_passed")
 
     def __init__(self, gate: Gate, *, audited: bool) -> None:
         self._gate = gate
@@ -41,6 +41,7 @@ class Tally:
         self._kept: dict[Cell, tuple[SecurityContext, str, int]] = {}  # effective context, operation, messages handled before
         self._passed: dict[Cell, dict[tuple[SecurityContext, str], int]] = {}
         self._gone: dict[tuple[str, SecurityContext, str], int] = {}  # the same of actors that have ended, by their paths
+        self._more: dict[tuple[SecurityContext, str], list[int]] = {}  # of those beyond, whose paths would be summed up anyway
         self._entries = 0  # in both
 
     def keep(self, cell: Cell, security: SecurityContext, operation: str) -> None:
@@ -80,12 +81,36 @@ class Tally:
         """The actor ends: counts what passed, what is cut off included, and holds it no longer."""
         if cell.turn is not None:
             self.unhandled(cell)
-        self.let_go(cell)
+        kept = self._kept.pop(cell, None)
         passed = self._passed.pop(cell, None)
+        if kept is not None and cell.handled != kept[2]:  # as `_take`, but for what is counted under the path from now on
+            count = cell.handled - kept[2]
+            self._gate.allowed += count
+            if self._audited:
+                key = kept[:2]
+                if passed is None:
+                    passed = {key: count}
+                    self._entries += 1
+                else:
+                    self._entries += key not in passed
+                    passed[key] = passed.get(key, 0) + count
         if passed is not None:
+            self._keep_of_gone(cell, passed)
+
+    def _keep_of_gone(self, cell: Cell, passed: dict[tuple[SecurityContext, str], int]) -> None:
+        if len(self._gone) > MOST_RECORDS:
+            more = self._more
+            for key, count in passed.items():
+                if key in more:
+                    more[key].append(count)
+                else:
+                    more[key] = [count]
+        else:
             path = cell.path
             for (security, operation), count in passed.items():
                 self._gone[path, security, operation] = self._gone.get((path, security, operation), 0) + count
+        if self._entries >= MOST_COUNTED:
+            self._write()
 
     def flush(self) -> list[Cell]:
         """Writes down what has passed so far. Returns the cells whose kept verdicts nothing has passed by since the last time, nor does now."""
@@ -116,7 +141,7 @@ class Tally:
             for (path, security, operation), count in passed.items():
                 self._gate.note_allowed(security, operation, path, count)
             return
-        contexts: dict[tuple[SecurityContext, str], list[int]] = {}
+        contexts, self._more = self._more, {}
         for (_, security, operation), count in passed.items():
             contexts.setdefault((security, operation), []).append(count)
         if len(contexts) <= MOST_RECORDS:
