@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.tasks import OwnedTask
+    from retinue.actors.runtime.timers import TimerTable
     from retinue.actors.runtime.virtual_regions import Region
     from retinue.actors.runtime.watch import StopReason, Watch
     from retinue.mailbox.messages import Message
@@ -105,6 +106,7 @@ class Extra:
         inlets: Mail that has a room of its own beside the mailbox, where some waits there; whose turn is next stands first.
         guest: The inlet whose first item waits in `Cell.head`, if it is one's.
         ties: What hears of the actor's end in the same step, by its `cut()`: subscriptions, and what it is registered for.
+        timers: The timers of the actor's instance, where it has some.
         stop_by: When a stop cuts off what the actor is busy with.
         limit: The deadline that does so.
         ending: The last `on_stop` runs.
@@ -114,7 +116,7 @@ class Extra:
 
     __slots__ = (
         "cause", "deferred", "delay", "ending", "failures", "guest", "history", "host", "incarnation", "inlets", "limit", "notices", "reason", "restarting", "restarts", "revival", "stash", "stop_by",
-        "tasks", "ties", "waiters", "watchers", "withdrawn",
+        "tasks", "ties", "timers", "waiters", "watchers", "withdrawn",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -135,6 +137,7 @@ class Extra:
         self.inlets: list[Inlet] | None = None
         self.guest: Inlet | None = None
         self.ties: dict[Any, None] | None = None
+        self.timers: TimerTable | None = None
         self.incarnation = 0
         self.stop_by = math.inf
         self.limit: Entry | None = None

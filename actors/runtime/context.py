@@ -23,6 +23,7 @@ from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.spending import Budget
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.virtual_refs import VirtualRef
+from retinue.actors.runtime.timers import Timers
 from retinue.actors.runtime.watch import Watch
 from retinue.mailbox.errors import MailboxFull
 from retinue.mailbox.messages import Message, Request
@@ -108,6 +109,11 @@ class ActorContext:
         from retinue.actors.runtime.view import SystemView
 
         return SystemView(self._cell.kernel)
+
+    @property
+    def timers(self) -> Timers:
+        """The actor's timers: `self.ctx.timers.every("poll", Poll(), 5.0)`."""
+        return Timers(self._cell, self._turn)
 
     @property
     def topics(self) -> ActorTopics:

@@ -48,6 +48,7 @@ __all__ = [
     "from_outside",
     "guard",
     "holding",
+    "lasting",
     "own_authority",
     "received",
     "sending",
@@ -136,6 +137,15 @@ def _sending(kernel: Kernel, turn: Any, context: SecurityContext | None, target:
 
 
 _sending_on_record = _on_record(_sending)
+
+
+@_on_record
+def lasting(kernel: Kernel, turn: Delivery, context: SecurityContext | None, target: Cell) -> SecurityContext:
+    """Rule 2 for what a turn sends when it is over, a timer's ticks: as `sending`, but an actor's own authority (rule 7) is for its turn alone."""
+    if context is not None and kernel.owned:
+        kernel.authority.check(context)
+        _given(kernel, context, target)
+    return _sending(kernel, turn, context, target)
 
 
 @_on_record

@@ -79,6 +79,7 @@ class Kernel(Scheduler):
         owned: The contexts that turns took as their actors' own authority.
         sent: Messages sent so far.
         asks: Messages sent so far that went without the queue, handled in their askers' own tasks; not among `sent`. One in 64 breathes.
+        timers: Actors' timers that will tick.
         breaths: What else never suspends by itself (spawns, refused asks); one in 64 breathes.
         threads: What works for actors in threads of their own, from its start to its end; each says what in `working`.
         faults: What injects faults (`retinue.testing.Faults`), while a test does; else None.
@@ -122,6 +123,7 @@ class Kernel(Scheduler):
         self.sent = 0
         self.asks = 0
         self.breaths = 0
+        self.timers = 0
         self.retired_handled = 0
         self.spawned = 0
         self.stopped = 0

@@ -17,10 +17,11 @@ from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
 from retinue.actors.runtime.cycles import below, restarting_error
 from retinue.actors.runtime.derivation import answered, received
 from retinue.actors.runtime.errors import ActorStopped, StartTimeout
-from retinue.actors.runtime.haste import hurry, hurry_suspended, unlimit
+from retinue.actors.runtime.haste import hurry, hurry_suspended, on_the_stack, unlimit
 from retinue.actors.runtime.receipts import STOPPED
 from retinue.actors.runtime.stepping import call, odd_exit, resume
 from retinue.actors.runtime.supervision import leaves, next_delay
+from retinue.actors.runtime.timers import clear_timers
 from retinue.actors.runtime.watch import StopReason, terminated_of
 from retinue.security.errors import DefinitionError
 
@@ -380,7 +381,7 @@ def request_stop(cell: Cell, reason: StopReason, error: BaseException | None, gr
         return
     kernel = cell.kernel
     until = trio.current_time() + (kernel.grace if grace is None else grace)
-    if cell.state == RUNNING:
+    if cell.state == RUNNING and not on_the_stack(cell):
         hurry(cell, until)
     if cell.closed or (cell.spec.region is not None and cell.spec.region.end(cell, reason, error, until)):
         return
@@ -416,7 +417,8 @@ async def _stop(cell: Cell, reason: StopReason, until: float) -> None:
 
 
 async def end_dependents(cell: Cell, reason: StopReason, until: float) -> None:
-    """Stops the children and the actor's own tasks, and what those started while they were ended; not for ever, should each start another."""
+    """Stops the timers, the children and the actor's own tasks, and what those started while they were ended; not for ever, should each start another."""
+    clear_timers(cell)
     for _ in range(ROUNDS):
         if not cell.children and (cell.extra is None or not cell.extra.tasks):
             return
@@ -507,7 +509,7 @@ def finish(cell: Cell, reason: StopReason) -> None:
         if extra.reason is None or reason is StopReason.START_FAILED:
             extra.reason = reason
     if cell.head is not None or cell.box or cell.queue is not None or extra is not None:
-        for step in (refuse_mail, _fail_deferred, unlimit, _disarm_revival):
+        for step in (refuse_mail, clear_timers, _fail_deferred, unlimit, _disarm_revival):
             try:
                 step(cell)
             except Exception:  # parents and watchers are told whatever goes wrong

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from retinue.actors.runtime.timers import armed_of
+
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
@@ -27,6 +29,7 @@ class ActorStatistics:
         handled: Messages handled so far, over all restarts.
         failures: How often it failed.
         restarts: How often it was restarted.
+        timers: Timers of it that will tick.
         waiting_seconds: Seconds that it waited for a turn with mail in its mailbox, summed over its turns.
         working_seconds: Seconds that its turns took, suspensions included. Turns that askers ran themselves are measured one in 64 and scaled: an estimate.
     """
@@ -38,6 +41,7 @@ class ActorStatistics:
     handled: int
     failures: int
     restarts: int
+    timers: int
     waiting_seconds: float
     working_seconds: float
 
@@ -58,6 +62,7 @@ class SystemStatistics:
         suspended: Handlers that are suspended in an await, in their askers' own tasks.
         workers: Worker tasks.
         deadlines: Deadlines that are armed.
+        timers: Timers of actors that will tick.
         ready: Actors that wait for a turn.
         leaked_threads: Threads of blocking actors that did not end when their actor did, and were left behind.
     """
@@ -74,6 +79,7 @@ class SystemStatistics:
     suspended: int
     workers: int
     deadlines: int
+    timers: int
     ready: int
     leaked_threads: int
 
@@ -88,6 +94,7 @@ def actor_statistics(cell: Cell) -> ActorStatistics:
         handled=cell.handled,
         failures=extra.failures if extra is not None else 0,
         restarts=extra.restarts if extra is not None else 0,
+        timers=armed_of(cell),
         waiting_seconds=cell.waited,
         working_seconds=cell.worked,
     )
@@ -126,6 +133,7 @@ def statistics_of(kernel: Kernel) -> SystemStatistics:
         suspended=kernel.inline_suspended,
         workers=kernel.workers,
         deadlines=len(kernel.deadlines),
+        timers=kernel.timers,
         ready=len(kernel.ready),
         leaked_threads=kernel.leaked_threads,
     )

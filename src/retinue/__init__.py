@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.streams import StreamReader
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.system import ActorSystem
+    from retinue.actors.runtime.timers import Timers
     from retinue.actors.runtime.topic_keys import Topic
     from retinue.actors.runtime.topic_notices import Lagged, Listing
     from retinue.actors.runtime.topic_reports import DeliveryReport, Published
@@ -202,6 +203,7 @@ __all__ = [
     "Supervision",
     "SystemClosed",
     "Terminated",
+    "Timers",
     "TokenError",
     "TokenFile",
     "Topic",
@@ -328,6 +330,7 @@ _HOMES = {
     "Supervision": "retinue.actors.runtime.supervision",
     "SystemClosed": "retinue.actors.runtime.errors",
     "Terminated": "retinue.actors.runtime.watch",
+    "Timers": "retinue.actors.runtime.timers",
     "TokenError": "retinue.security.errors",
     "TokenFile": "retinue.client.bearer",
     "Topic": "retinue.actors.runtime.topic_keys",
