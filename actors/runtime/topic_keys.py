@@ -101,5 +101,6 @@ class Agreed(Generic[K]):
 def check_capacity(capacity: Any) -> int:
     """A number of messages, 1 to 1,000,000, else a DefinitionError."""
     if isinstance(capacity, bool) or not isinstance(capacity, int) or not 1 <= capacity <= MOST_CAPACITY:
-        raise DefinitionError(f"capacity={str(capacity)[:40]}: give how many messages may wait for this subscriber, 1 to {MOST_CAPACITY:,}")
+        odd = isinstance(capacity, int) and abs(capacity) > MOST_CAPACITY  # perhaps too long to be shown
+        raise DefinitionError(f"capacity={'…' if odd else repr(capacity)[:40]}: give how many messages may wait for this subscriber, 1 to {MOST_CAPACITY:,}")
     return capacity

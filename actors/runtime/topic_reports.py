@@ -13,7 +13,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from retinue.actors.runtime.asking import note_received
-from retinue.actors.runtime.asks import ABANDONED, DONE, AskSlot
+from retinue.actors.runtime.asks import DONE, AskSlot
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.derivation import received
 from retinue.actors.runtime.errors import ActorStopped
@@ -154,7 +154,7 @@ class ReportSlot(AskSlot):
         """The publisher waits no longer; the message is handled all the same."""
         if self.stage < DONE:
             self.disarm()
-            self.stage = ABANDONED
+            self.stage = DONE
             self.task = None
 
     def _settled(self, outcome: Outcome) -> bool:
