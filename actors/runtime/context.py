@@ -22,8 +22,8 @@ from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.spending import Budget
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
-from retinue.actors.runtime.virtual_refs import VirtualRef
 from retinue.actors.runtime.timers import Timers
+from retinue.actors.runtime.virtual_refs import VirtualRef
 from retinue.actors.runtime.watch import Watch
 from retinue.mailbox.errors import MailboxFull
 from retinue.mailbox.messages import Message, Request
