@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.ref import Ref
+from retinue.actors.runtime.virtual_refs import VirtualRef
 from retinue.mailbox.errors import WireError
 from retinue.mailbox.messages import Message
 from retinue.mailbox.wire import WireRegistry
@@ -24,6 +25,7 @@ class Loopback:
         self._kernel = kernel
         self.registry = WireRegistry()
         self.registry.add_type(Ref, self._path_of, self._ref_of)
+        self.registry.add_type(VirtualRef, self._path_of, self._virtual_of)
 
     def register(self, spec: Spec) -> None:
         """Makes the message types of an actor class known."""
@@ -51,4 +53,10 @@ class Loopback:
         found = self._kernel.names.address(path) if isinstance(path, str) else None
         if found is None:
             raise WireError(f"no living actor has the path {path!r}", problem="invalid_fields")
+        return found
+
+    def _virtual_of(self, path: Any) -> Any:
+        found = self._ref_of(path)
+        if not isinstance(found, VirtualRef):
+            raise WireError(f"{path!r} is no path of a virtual actor", problem="invalid_fields")
         return found

@@ -35,7 +35,7 @@ def is_needed(cell: Cell) -> bool:
     extra = cell.extra
     if cell.turn is not None or cell.children or cell.control or cell.waiting():
         return True
-    return extra is not None and bool(extra.tasks or extra.deferred or extra.ties or extra.inlets)
+    return extra is not None and bool(extra.tasks or extra.timers or extra.deferred or extra.ties or extra.inlets)
 
 
 def _is_used(cell: Cell) -> bool:
@@ -143,6 +143,8 @@ class Seats:
         self._deadline = None
         self._look = look = self._look + 1
         by_key = self.by_key
+        if by_key:
+            self._arm()
         for key, seat in list(by_key.items()):
             cell = seat.cell
             if cell.handled != seat.handled or seat.ending or _is_used(cell):
@@ -151,5 +153,3 @@ class Seats:
                 by_key.move_to_end(key)
             elif look - seat.look >= LOOKS and not seat.leaving:
                 self.leave(seat)
-        if by_key:
-            self._arm()

@@ -97,13 +97,8 @@ class Virtual(Generic[A_co]):
             DefinitionError: It is no such key.
         """
         region = self._region
-        try:
-            seat = region.seats.by_key.get(key)
-        except TypeError:  # not even hashable
-            seat = None
-        if seat is not None and key.__class__ is str:
-            return seat.cell.ref  # type: ignore[return-value]
-        return region.ref(key)
+        seat = region.seats.by_key.get(key) if key.__class__ is str else None
+        return region.ref(key) if seat is None else seat.cell.ref  # type: ignore[return-value]
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"the keys of {self!r} have no end; active() gives those that have an instance")

@@ -57,7 +57,7 @@ class VirtualRef(Ref[A_co]):
         """Whether there is an instance at this moment."""
         return self._cell.state != DEAD
 
-    # Each notes that the key was used; the rest is Ref's. Refs are told from all threads, and the order of use is kept in the system's own.
+    # Each notes that the key was used; the rest is Ref's. Refs are told from all threads, and the order of use is kept in the system's own; the others raise elsewhere.
 
     @overload
     def ask(
@@ -89,8 +89,10 @@ class VirtualRef(Ref[A_co]):
         detached: bool = False,
     ) -> Coroutine[Any, Any, Any]:
         """Sends a request and returns what its handler returned. See `Ref`."""
-        if self.key in self._seats and get_ident() == self._cell.kernel.thread:
+        try:
             self._seats.move_to_end(self.key)
+        except KeyError:
+            pass  # there is no instance, or one that has just begun
         return Ref.ask(self, message, timeout=timeout, context=context, approvals=approvals, detached=detached)
 
     def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
@@ -103,8 +105,10 @@ class VirtualRef(Ref[A_co]):
         self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
     ) -> Coroutine[Any, Any, Receipt]:
         """As `tell`, but waits for room in a full mailbox. See `Ref`."""
-        if self.key in self._seats and get_ident() == self._cell.kernel.thread:
+        try:
             self._seats.move_to_end(self.key)
+        except KeyError:
+            pass  # there is no instance, or one that has just begun
         return Ref.send(self, message, timeout=timeout, context=context, approvals=approvals)
 
     def stream(
@@ -117,6 +121,8 @@ class VirtualRef(Ref[A_co]):
         approvals: Sequence[str] = (),
     ) -> StreamReader[E]:
         """Asks for a stream. See `Ref`."""
-        if self.key in self._seats and get_ident() == self._cell.kernel.thread:
+        try:
             self._seats.move_to_end(self.key)
+        except KeyError:
+            pass  # there is no instance, or one that has just begun
         return Ref.stream(self, message, timeout=timeout, window=window, context=context, approvals=approvals)

@@ -81,9 +81,9 @@ class Region:
 
     def ref(self, key: str) -> VirtualRef[Any]:
         """The ref of a key, the same one as long as anybody holds it; from any thread. Makes no instance."""
+        key = check_key(key)
         ref = self._refs.get(key)
         if ref is None:
-            key = check_key(key)
             with self._lock:
                 ref = self._refs.get(key)
                 if ref is None:
@@ -327,7 +327,10 @@ async def _end(cell: Cell, reason: StopReason, error: BaseException | None, unti
         extra.cause, extra.reason = error, reason
         lifecycle.refuse_mail(cell)
     grace = max(0.0, until - trio.current_time())
-    await lifecycle.end_instance(cell, reason, grace, max(grace, cell.kernel.stop_grace))
+    try:
+        await lifecycle.end_instance(cell, reason, grace, max(grace, cell.kernel.stop_grace))
+    except Exception:  # what actors raise was dealt with inside; the key must go on all the same
+        _log.exception("%s could not be ended in good order; this is a fault of the runtime", cell.path)
     if not cell.closed and cell.state != DEAD:
         region.replace(cell, reason)
 
