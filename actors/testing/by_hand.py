@@ -96,6 +96,6 @@ def _raised_in(traceback: TracebackType | None) -> str:
 
 def _public(module: str, name: str) -> str:
     """As one writes it: `trio.sleep`, not `trio._timeouts.sleep`."""
-    package = module.partition(".")[0]
-    first = name.partition(".")[0]
-    return f"{package}.{name}" if hasattr(sys.modules.get(package), first) else f"{module}.{name}"
+    loop, first = module.partition(".")[0], name.partition(".")[0]
+    face = next((face for face in (loop, f"{loop}.lowlevel") if hasattr(sys.modules.get(face), first)), module)
+    return f"{face}.{name}"

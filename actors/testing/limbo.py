@@ -7,6 +7,7 @@ gets its time-out, or hears of the system's end.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -20,6 +21,7 @@ from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
+    from retinue.actors.runtime.deadlines import Entry
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.watch import Terminated
 
@@ -108,6 +110,7 @@ class Limbo:
         self._under_way = _Fate("was still on its way: a fault that a test injected delays it")
         self._links: dict[object, deque[_Held]] = {}
         self._replies: dict[AskSlot, tuple[Any, BaseException | None]] = {}
+        self._timers: list[Entry] = []
         self.held = 0
         self.settling = False
         kernel.user.extras().watchers.append(self)  # type: ignore[arg-type]  # told of the end as a watch is
@@ -136,7 +139,7 @@ class Limbo:
         if link:
             due = max(due, link[-1].due)
         receipt = self._hold(link, cell, delivery, due, patient=patient)
-        self._kernel.deadlines.add(due, lambda: self._arrive(key, due))
+        self._call_at(due, lambda: self._arrive(key, due))
         return receipt
 
     def _hold(self, link: deque[_Held], cell: Cell, delivery: Delivery, due: float, *, patient: bool) -> Receipt:
@@ -159,28 +162,29 @@ class Limbo:
 
     def _deliver(self, held: _Held) -> None:
         kernel, cell, delivery = self._kernel, held.cell, held.delivery
-        slot = delivery.slot
-        waits = slot is not None and slot.stage == RUNNING
-        if waits:
-            self._give_back(slot)
-            slot.stage = QUEUED
+        asker: AskSlot | None = delivery.slot
+        if asker is not None and asker.stage != RUNNING:
+            asker = None  # it waits no longer
+        if asker is not None:
+            self._give_back(asker)
+            asker.stage = QUEUED
         try:
             receipt = cell.enqueue(delivery, patient=held.patient)
         except DefinitionError as error:  # it has no place in that mailbox, and its sender has gone on
             kernel.sent += 1
             kernel.record("poison", delivery, error)
-            if waits:
-                slot.fail(error)
+            if asker is not None:
+                asker.fail(error)
             return
         if receipt is ACCEPTED:
             return
-        if waits and receipt.reason in ("mailbox_full", "dropped_newest"):
-            slot.stage = ROOM
+        if asker is not None and receipt.reason in ("mailbox_full", "dropped_newest"):
+            asker.stage = ROOM
             delivery.cell.extras().waiters[delivery] = None  # a pool has handed it to one of its workers
             return
         kernel.record(receipt.reason, delivery)
-        if waits:
-            slot.fail(kernel.gone(delivery))
+        if asker is not None:
+            asker.fail(kernel.gone(delivery))
 
     def _give_back(self, slot: AskSlot) -> None:
         if slot.owner is not None:
@@ -199,7 +203,7 @@ class Limbo:
         self._replies[slot] = (slot.value, slot.error)
         slot.value = slot.error = None
         self._keep_reply(slot, self._under_way)
-        self._kernel.deadlines.add(trio.current_time() + seconds, lambda: self._answer(slot))
+        self._call_at(trio.current_time() + seconds, lambda: self._answer(slot))
 
     def _keep_reply(self, slot: AskSlot, fate: _Fate) -> None:
         delivery = slot.delivery
@@ -222,10 +226,24 @@ class Limbo:
         finally:
             self.settling = settling
 
+    def _call_at(self, when: float, function: Callable[[], None]) -> None:
+        def fire() -> None:
+            self._timers.remove(entry)
+            function()
+
+        entry = self._kernel.deadlines.add(when, fire)
+        self._timers.append(entry)
+
+    def _disarm(self) -> None:
+        for entry in self._timers:
+            self._kernel.deadlines.cancel(entry)
+        self._timers.clear()
+
     # -- the end ---------------------------------------------------------------------------------------------------------------------------------------
 
     def release(self) -> None:
         """Lets all that is held back arrive now, in its order."""
+        self._disarm()
         waiting = sorted(((held.due, key) for key, link in self._links.items() for held in link), key=lambda pair: pair[0])
         for due, key in waiting:
             self._arrive(key, due)
@@ -236,6 +254,7 @@ class Limbo:
         """The system ends: what is held back is refused, and nobody waits on (called as a watch is)."""
         kernel = self._kernel
         self.settling = True
+        self._disarm()
         for link in self._links.values():
             for held in link:
                 self.held -= 1
