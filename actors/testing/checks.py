@@ -11,11 +11,10 @@ import trio
 from retinue.actors.runtime.cell import DEAD, STATE_NAMES, WAITING
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.ref import Ref
-from retinue.actors.runtime.statistics import queued_of
+from retinue.actors.runtime.statistics import SystemStatistics, queued_of
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
-    from retinue.actors.runtime.statistics import SystemStatistics
     from retinue.actors.runtime.system import ActorSystem
     from retinue.mailbox.letters import DeadLetters
 
@@ -42,15 +41,18 @@ class HasDeadLetters(Protocol):
         ...
 
 
-def assert_conserved(system: HasStatistics) -> SystemStatistics:
+def assert_conserved(system: HasStatistics | SystemStatistics) -> SystemStatistics:
     """Asserts that every message that was sent is in exactly one place: handled, a dead letter, or queued. Returns the counts.
 
     It holds at any moment at which no message is on its way from another thread; after a `wait_quiet` it always does.
 
+    Args:
+        system: The system, or its counts (`await system.statistics()` of `retinue.aio`).
+
     Raises:
         AssertionError: With the counts, and by how many messages the sum is off.
     """
-    counts = system.statistics()
+    counts = system if isinstance(system, SystemStatistics) else system.statistics()
     found = counts.handled + counts.dead_letters + counts.queued
     if counts.sent != found:
         missing = counts.sent - found

@@ -10,6 +10,7 @@ import trio
 
 import retinue as rt
 from quiet_threads import PATIENCE, open_after, until
+from retinue.testing import assert_conserved as conserved
 
 
 @rt.message
@@ -103,10 +104,6 @@ class Async(rt.Actor):
     @rt.handler
     async def call(self, message: Call) -> Any:
         return message.function(self)
-
-
-def conserved(counts: Any) -> bool:
-    return bool(counts.sent == counts.handled + counts.dead_letters + counts.queued)
 
 
 async def test_a_blocking_actor_asks_another_and_acts_under_its_turn() -> None:

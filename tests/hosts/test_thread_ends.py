@@ -14,6 +14,7 @@ import trio
 import retinue as rt
 from quiet_threads import PATIENCE, open_after, our_threads, until
 from retinue.actors.runtime import lifecycle
+from retinue.testing import assert_conserved as conserved
 
 
 @rt.message
@@ -50,10 +51,6 @@ class Worker(rt.Actor, blocking=True):
     @rt.handler
     def call(self, message: Call) -> Any:
         return message.function(self)
-
-
-def conserved(counts: Any) -> bool:
-    return bool(counts.sent == counts.handled + counts.dead_letters + counts.queued)
 
 
 class Stuck:
@@ -406,4 +403,4 @@ async def test_a_handler_that_comes_back_in_its_last_seconds_leaves_nothing_and_
             stuck.gate.set()
         counts = system.statistics()
     assert stopped == ["on_stop"]
-    assert (counts.leaked_threads, counts.handled, conserved(counts)) == (0, 1, True)
+    assert (counts.leaked_threads, counts.handled, conserved(counts)) == (0, 1, counts)

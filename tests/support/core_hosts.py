@@ -15,6 +15,9 @@ import trio
 
 import retinue as rt
 from core_actors import Holder, Hooked, Plain, ThreadHolder, ThreadHooked, ThreadPlain
+from retinue.testing import assert_conserved as conserved
+
+__all__ = ["HOSTS", "LOOP_NAMES", "NAMES", "Host", "conserved", "reasons", "seconds"]
 
 NAMES = ("loop", "workers", "thread", "loopback", "seeded")
 LOOP_NAMES = ("loop", "workers", "loopback", "seeded")
@@ -54,13 +57,6 @@ HOSTS = {
     "loopback": Host("loopback", {"loopback": True}),
     "seeded": Host("seeded", {"seed": 7}),
 }
-
-
-def conserved(system: rt.ActorSystem) -> bool:
-    """At a quiet moment every message that was sent is in exactly one place."""
-    counts = system.statistics()
-    assert counts.sent == counts.handled + counts.dead_letters + counts.queued, counts
-    return True
 
 
 def reasons(system: rt.ActorSystem) -> dict[str, int]:

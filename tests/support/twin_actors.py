@@ -9,6 +9,7 @@ import trio
 
 import retinue as rt
 from quiet_threads import PATIENCE
+from retinue.testing import assert_conserved
 
 
 class Boom(Exception):
@@ -173,5 +174,4 @@ class Blocking(rt.Actor, blocking=True):
         return message.function(self)
 
 
-def conserved(counts: Any) -> bool:
-    return bool(counts.sent == counts.handled + counts.dead_letters + counts.queued)
+conserved = assert_conserved

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-import trio.abc
-import trio.testing
 
 import retinue as rt
 from core_hosts import HOSTS, LOOP_NAMES, NAMES, Host
 from retinue.actors.runtime import stepping
+from retinue.testing import VirtualClock
 
 
 @pytest.fixture(params=NAMES)
@@ -40,6 +39,6 @@ def prepared(host: Host, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 @pytest.fixture
-def host_clock(host: Host) -> trio.abc.Clock | None:
-    """A clock that jumps where the actors run in the loop; the real one where threads work, for jumps do not wait for them."""
-    return None if host.blocking else trio.testing.MockClock(autojump_threshold=0)
+def host_clock(host: Host) -> VirtualClock:
+    """A clock that jumps and waits for threads. Where they work it runs beside, for a test that holds one up to see its asker give up."""
+    return VirtualClock(rate=1.0 if host.blocking else 0.0)
