@@ -1,6 +1,6 @@
 """The scheduler: one ready queue of cells with mail, and a small elastic pool of worker tasks that take cells from it.
 
-A worker drains a cell's control lane, then up to 64 messages of its mail, and puts the cell back at the tail if mail is left. Plain handlers never touch trio's
+A worker drains a cell's control lane, then up to 64 messages of its mail (fewer once they have taken 1 ms), and puts the cell back at the tail if mail is left. Plain handlers never touch trio's
 scheduler. A worker that runs a handler which suspends is lost for that time; the invariant that keeps things going is
 
     ready queue not empty  =>  a worker runs, or is already scheduled to run (`lookers` > 0)
@@ -41,7 +41,7 @@ _log = logging.getLogger("retinue.runtime")
 __all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "check_stack", "worker"]
 
 TURN_MESSAGES: Final = 64
-"""Messages that one cell handles before others get their turn."""
+"""Messages that one cell handles before others get their turn, at most."""
 
 TIDY: Final = 10.0
 """Seconds of work after which what was only counted is written down."""
@@ -49,7 +49,8 @@ TIDY: Final = 10.0
 BREATH: Final = 0.001
 """Seconds after which a busy worker lets trio look at timers and sockets."""
 
-_TURN: Final = range(TURN_MESSAGES)
+_LOOKS: Final = tuple(number in (1, 2, 4, 8, 16, 32) for number in range(TURN_MESSAGES))
+"""Before which messages of a turn the clock is looked at: one that brings heavy messages ends early, and one of light ones hardly ever looks."""
 
 IDLE_WORKERS: Final = 8
 """Workers that are kept while there is nothing to do."""
@@ -201,6 +202,7 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
     """Takes cells from the ready queue until the scope is used up (True) or the worker is no longer needed (False)."""
     ready = kernel.ready
     next_cell: Callable[[], Cell] = kernel.next_cell if kernel.dice is not None else ready.popleft
+    longest = BREATH if kernel.dice is None else math.inf  # with a seed the order of turns must not depend on the machine's speed
     while True:
         if not ready:
             if not await _park(kernel):
@@ -214,7 +216,7 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
         kernel.steps += 1
         began = perf_counter()
         cell.waited += began - cell.ready_at
-        used = await _turn(kernel, cell, scope)
+        used = await _turn(kernel, cell, scope, began + longest)
         now = perf_counter()
         cell.worked += now - began
         cell.settle()
@@ -229,14 +231,16 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
 
 
 @enable_ki_protection
-async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope) -> bool:
-    """Up to 64 messages of one cell. True when the worker's scope was cancelled on the way, and has to be replaced."""
-    for _ in _TURN:
+async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope, until: float) -> bool:
+    """Up to 64 messages of one cell, and hardly any more once it is `until`. True when the worker's scope was cancelled on the way, and has to be replaced."""
+    for look in _LOOKS:
         if cell.control:
             await _run_control(kernel, cell)
             if cell.state == DEAD or cell.actor is None:
                 return False
             continue
+        if look and (cell.head is not None or cell.queue) and perf_counter() > until:
+            return False
         delivery = cell.head
         if delivery is None or cell.extra is not None:
             delivery = cell.take()
@@ -315,7 +319,7 @@ async def _run_control(kernel: Kernel, cell: Cell) -> None:
     """Takes entries from the control lane of a cell that this worker runs: all, or a turn's worth, for a restart that fails brings the next one."""
     cell.turn = None  # the message before it is settled, and what runs now may take its time
     control = cell.control
-    for _ in _TURN:
+    for _ in range(TURN_MESSAGES):
         if not control:
             break
         function, arguments = control.popleft()
