@@ -33,6 +33,7 @@ from retinue.security.errors import DefinitionError, NoContext
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.pools import Pool
+    from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.receptionist_faces import ActorReceptionist
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.topic_faces import ActorTopics
@@ -478,7 +479,7 @@ class ActorContext:
         return await spawn_pool(self._cell.kernel, self._cell, cls, arguments, keywords, pool, name, grant, mailbox, supervision)
 
     async def spawn_group(
-        self, members: Iterable[Ref[A]], *, pool: Pool, cls: type[A] | None = None, name: str | None = None, grant: Any = None
+        self, members: Iterable[Ref[A]] | ServiceKey[A], *, pool: Pool, cls: type[A] | None = None, name: str | None = None, grant: Any = None
     ) -> Ref[A]:
         """Puts one ref before actors that live already; as `ActorSystem.spawn_group`."""
         from retinue.actors.runtime.pools import spawn_group

@@ -15,9 +15,11 @@ from retinue.actors.runtime.cell import DEAD, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.errors import ActorStopped
-from retinue.actors.runtime.names import cell_of
+from retinue.actors.runtime.names import cell_of, tie
 from retinue.actors.runtime.pulling import Puller, WorkPulling
+from retinue.actors.runtime.receptionist import ServiceKey
 from retinue.actors.runtime.routing import Broadcast, BroadcastWorker, ConsistentHash, Front, LeastLoaded, Place, RoundRobin, Worker
+from retinue.actors.runtime.view import may_address
 from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.queues import Mailbox
 from retinue.security.errors import DefinitionError
@@ -213,7 +215,7 @@ async def _start_all(front: Front, size: int, turn: Any) -> None:
 
 
 async def spawn_group(kernel: Kernel, parent: Cell, members: object, cls: object, pool: object, name: str | None, grant: Any) -> Ref[Any]:
-    """Makes a front before actors that live already."""
+    """Makes a front before actors that live already: those of the refs, or those that offer a service."""
     kernel.breaths += 1
     if not kernel.breaths & 63:
         await kernel.breathe(trio.lowlevel.checkpoint)
@@ -222,12 +224,9 @@ async def spawn_group(kernel: Kernel, parent: Cell, members: object, cls: object
             "a group takes pool=rt.Pool.round_robin(), .least_loaded() or .consistent_hash(key=…). Actors that live already pull no work, so spawn_pool makes those "
             "that do; and a topic tells many"
         )
-    if not isinstance(members, Iterable) or isinstance(members, str | bytes):
-        raise DefinitionError(f"spawn_group takes the refs of its members, not {members!r}")
-    cells = list(dict.fromkeys(cell_of(member, kernel) for member in members))
-    if not cells:
-        raise DefinitionError("spawn_group was given no refs: a group has at least one member")
-    base = kernel.spec(cells[0].spec.cls if cls is None else cls, None, None)
+    key = members if isinstance(members, ServiceKey) else None
+    cells = _cells_of(kernel, members) if key is None else []
+    base = kernel.spec((key.cls if key is not None else cells[0].spec.cls) if cls is None else cls, None, None)
     for cell in cells:
         if not issubclass(cell.spec.cls, base.cls):
             raise DefinitionError(
@@ -239,10 +238,65 @@ async def spawn_group(kernel: Kernel, parent: Cell, members: object, cls: object
     front = kernel.make_cell(parent, _alike(base, _FRONTS[pool.kind], base.handlers, _plain(base.mailbox)), name, security, None)
     assert isinstance(front, Front)
     front.furnish(None)
+    front.lasting = key is not None
     _set_up(front, pool)
     for cell in cells:
-        place = Place(cell.path)
-        place.cell = cell
-        front.places.append(place)
-        front.employ(place)
+        front.join(cell)
+    if key is not None:
+        Roster(front, key).begin()
     return front.ref
+
+
+def _cells_of(kernel: Kernel, members: object) -> list[Cell]:
+    if not isinstance(members, Iterable) or isinstance(members, str | bytes):
+        raise DefinitionError(f"spawn_group takes the refs of its members, or an rt.ServiceKey, not {members!r}")
+    cells = list(dict.fromkeys(cell_of(member, kernel) for member in members))
+    if not cells:
+        raise DefinitionError(
+            "spawn_group was given no refs: a group of refs has at least one member (one of an rt.ServiceKey may wait for its first)"
+        )
+    return cells
+
+
+def _is_group(cell: Cell) -> bool:
+    """Whether it could come to be a member of itself, by way of a service."""
+    return isinstance(cell, Front) and cell.staff is None
+
+
+class Roster:
+    """Keeps the members of a group those who are registered for a service, as far as the group may address them."""
+
+    __slots__ = ("_front", "key")
+
+    def __init__(self, front: Front, key: ServiceKey[Any]) -> None:
+        self._front = front
+        self.key = key
+
+    def begin(self) -> None:
+        """Who is there joins, and from now on whoever comes."""
+        tie(self._front, self)
+        self._front.kernel.receptionist.add_listener(self)
+
+    def show(self, refs: tuple[Ref[Any], ...]) -> None:
+        """Somebody came or went."""
+        front = self._front
+        if front.closed or front.kernel.closing:
+            return
+        wanted = {
+            ref._cell: None
+            for ref in refs
+            if not ref._cell.closed and not _is_group(ref._cell) and issubclass(ref._cell.spec.cls, front.spec.cls)
+            if may_address(front.grant, front, ref._cell)
+        }
+        for place in list(front.places):
+            if place.cell not in wanted and not place.cell.closed:
+                front.leave(place)
+        there = {place.cell for place in front.places}
+        for cell in wanted:
+            if cell not in there:
+                front.join(cell)
+        front.rearrange()
+
+    def cut(self) -> None:
+        """The group ends."""
+        self._front.kernel.receptionist.forget_listener(self)

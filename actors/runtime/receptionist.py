@@ -5,7 +5,7 @@ An entry goes in the same step in which its actor ends, so that nobody finds a d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 import attrs
 import trio
@@ -198,6 +198,16 @@ class Listings:
         return Listing(self.key.name, refs)
 
 
+class Listener(Protocol):
+    """What hears who offers a service."""
+
+    key: ServiceKey[Any]
+
+    def show(self, refs: tuple[Ref[Any], ...]) -> None:
+        """Somebody came or went; called once at the beginning, too."""
+        ...
+
+
 class _Service:
     """A service that somebody offers or follows."""
 
@@ -207,7 +217,7 @@ class _Service:
         self.key = key
         self.cells: dict[Cell, _Registration] = {}
         self.followers: dict[Cell, Follower] = {}
-        self.listeners: dict[Listings, None] = {}
+        self.listeners: dict[Listener, None] = {}
 
     @property
     def unused(self) -> bool:
@@ -315,13 +325,13 @@ class Receptionist:
         if service is not None and service.followers.pop(follower.cell, None) is not None:
             self._tidy(service)
 
-    def add_listener(self, listener: Listings) -> None:
+    def add_listener(self, listener: Listener) -> None:
         """Listings have been entered; the first comes at once."""
         service = self._service(listener.key)
         service.listeners[listener] = None
         listener.show(tuple(cell.ref for cell in service.cells))
 
-    def forget_listener(self, listener: Listings) -> None:
+    def forget_listener(self, listener: Listener) -> None:
         """They have ended."""
         service = self._services.get(listener.key.name)
         if service is not None and service.listeners.pop(listener, self) is None:

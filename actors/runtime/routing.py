@@ -89,12 +89,12 @@ class Place:
 class Departure(Watch):
     """How a front hears that a worker has ended."""
 
-    __slots__ = ("_front", "_place")
+    __slots__ = ("_front", "place")
 
     def __init__(self, front: Front, place: Place) -> None:
         super().__init__(place.cell.ref)
         self._front = front
-        self._place = place
+        self.place = place
 
     @property
     def stale(self) -> bool:
@@ -104,7 +104,7 @@ class Departure(Watch):
     def deliver(self, terminated: Terminated) -> None:
         """The worker has ended."""
         super().deliver(terminated)
-        self._front.departed(self._place, terminated)
+        self._front.departed(self.place, terminated)
 
 
 class Front(Cell):
@@ -113,20 +113,23 @@ class Front(Cell):
     Attributes:
         places: The places.
         staff: What its workers have in common; None for a group, whose members are actors of their own.
+        lasting: Whether it stays when nobody is there any more.
         birth: The constructor arguments of its workers.
     """
 
-    __slots__ = ("places", "staff")
+    __slots__ = ("lasting", "places", "staff")
 
     relays: ClassVar[bool] = True
 
     places: list[Place]
     staff: Spec | None
+    lasting: bool
 
     def furnish(self, staff: Spec | None) -> None:
         """Makes the fresh cell a front, without places yet."""
         self.staff = staff
         self.places = []
+        self.lasting = True
 
     @property
     def state_name(self) -> str:
@@ -165,6 +168,19 @@ class Front(Cell):
                 extra.watchers = [one for one in extra.watchers if not one.stale]
             extra.watchers.append(watch)
 
+    def join(self, cell: Cell) -> None:
+        """One more member of a group."""
+        place = Place(cell.path)
+        place.cell = cell
+        self.places.append(place)
+        self.employ(place)
+
+    def leave(self, place: Place) -> None:
+        """A member leaves the group and lives on; what it has got by the group stays with it."""
+        self.places.remove(place)
+        extra = place.cell.extras()
+        extra.watchers = [one for one in extra.watchers if not (isinstance(one, Departure) and one.place is place)]
+
     def departed(self, place: Place, terminated: Terminated) -> None:
         """Who worked at the place has ended for good."""
         kernel = self.kernel
@@ -172,7 +188,7 @@ class Front(Cell):
             return
         if self.staff is None:
             self.places.remove(place)
-            if not self.places:
+            if not self.places and not self.lasting:
                 lifecycle.request_stop(self, StopReason.STOPPED, None)
                 return
         else:
@@ -369,7 +385,8 @@ class RoundRobin(Router):
         places = self.places
         count = len(places)
         fallback = None
-        for step in range(self.turn_of, self.turn_of + count):
+        first = self.turn_of if self.turn_of < count else 0
+        for step in range(first, first + count):
             index = step if step < count else step - count
             cell = places[index].cell
             if cell.closed:

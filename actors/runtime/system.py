@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from retinue.actors.approvals.book import SystemApprovals
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.pools import Pool
+    from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.virtual import Virtual
     from retinue.capabilities.cases import ApprovalRule
@@ -397,19 +398,20 @@ class ActorSystem:
 
     async def spawn_group(
         self,
-        members: Iterable[Ref[A]],
+        members: Iterable[Ref[A]] | ServiceKey[A],
         *,
         pool: Pool,
         cls: type[A] | None = None,
         name: str | None = None,
         grant: Sequence[Any] | None = None,
     ) -> Ref[A]:
-        """Puts one ref before actors that live already. It supervises nobody, and ends when the last member has ended.
+        """Puts one ref before actors that live already. It supervises nobody.
 
         Args:
-            members: Their refs.
+            members: Their refs: the group ends when the last one has ended. Or an `rt.ServiceKey`: whoever is registered for it now and later on, as far as the
+                group's grant may address them; while there is nobody, messages wait at the group, up to 1,024.
             pool: Who gets which message: `rt.Pool.round_robin()`, `.least_loaded()` or `.consistent_hash(key=…)`; its size does not count.
-            cls: What they are; the others are refused. Default: the class of the first one.
+            cls: What they are; refs of others are refused. Default: the class of the first one, or of the key.
             name: The group's name.
             grant: What may go by the group, whoever sends it; default: all that the spawner may.
 

@@ -161,3 +161,67 @@ async def test_members_that_answer_differently_are_told_apart() -> None:
         members: list[rt.Ref[Any]] = [await system.spawn(Wide, name="wide"), await system.spawn(Narrow, name="narrow")]
         group = await system.spawn_group(members, cls=Wide, pool=rt.Pool.round_robin())
         assert [await group.ask(Quick()) for _ in range(2)] == ["wide", "narrow"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_group_of_a_service_has_whoever_is_registered(kind: str, autojump_clock: MockClock) -> None:
+    key = rt.ServiceKey("workers", PoolWorker)
+    async with make() as system:
+        ledger = Ledger()
+        group = await system.spawn_group(key, pool=POOLS[kind](), name="group")
+        for number in range(3):
+            assert group.tell(Quick(number, key=number))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(group.ask, Quick(3))
+            await trio.sleep(1)
+            assert system.statistics().queued == 4 and conserved(system)
+            members = await members_of(system, ledger)
+            system.receptionist.register(key, members[0])
+        await system.wait_quiet()
+        assert ledger.done == [("m0", number) for number in range(4)]
+        for member in members[1:]:
+            system.receptionist.register(key, member)
+        assert {await group.ask(Quick(key=number)) for number in range(30)} == {"m0", "m1", "m2"}
+        system.receptionist.unregister(key, members[0])
+        await members[1].stop()
+        assert {await group.ask(Quick(key=number)) for number in range(30)} == {"m2"}
+        await members[0].stop()
+        await members[2].stop()
+        assert group.tell(Quick(9)).accepted
+        await group.stop()
+        assert reasons(system) == {"stopped": 1} and conserved(system)
+        system.receptionist.register(key, (await system.spawn(PoolWorker)))
+
+
+async def test_a_group_of_a_service_leaves_out_whom_it_may_not_address() -> None:
+    class Reader(rt.Actor):
+        @rt.handler(requires="files.read")
+        def quick(self, message: Quick) -> str:
+            return self.ctx.path
+
+    key = rt.ServiceKey("readers", Reader)
+    async with make() as system:
+        reader = await system.spawn(Reader)
+        system.receptionist.register(key, reader)
+
+        async def spawn(actor: Any) -> rt.Ref[Any]:
+            return await actor.ctx.spawn_group(key, pool=rt.Pool.round_robin())
+
+        puppet = await system.spawn(Puppet)
+        group = await puppet.ask(Do(spawn), context=system.authority.mint("weak", ["mail.send"]))
+        with pytest.raises(rt.AskTimeout):
+            await group.ask(Quick(), timeout=0.01)
+        strong = await puppet.ask(Do(spawn), context=system.authority.mint("strong", ["files.read"]))
+        assert await strong.ask(Quick()) == reader.path
+        assert conserved(system)
+
+
+async def test_a_group_never_comes_to_be_its_own_member() -> None:
+    key = rt.ServiceKey("workers", PoolWorker)
+    async with make() as system:
+        inner = await system.spawn_group(key, pool=rt.Pool.round_robin())
+        outer = await system.spawn_group([inner], pool=rt.Pool.round_robin())
+        for group in (inner, outer):
+            system.receptionist.register(key, group)
+        system.receptionist.register(key, await system.spawn(PoolWorker, name="worker"))
+        assert await outer.ask(Quick()) == "worker" and conserved(system)
