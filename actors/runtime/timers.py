@@ -93,8 +93,9 @@ class _Timer:
         cell = self.table.cell
         self.entry = None
         cell.kernel.timers -= 1
-        if cell.closed:  # whatever waits is refused at its end
-            self.table.clear()
+        if cell.closed:
+            for timer in self.table.by_key.values():
+                timer.disarm()  # what waits is refused at the actor's end, with its other mail
             return
         if self.interval is None:
             self.send()
