@@ -14,13 +14,13 @@ from trio.lowlevel import enable_ki_protection
 
 from retinue.actors.runtime.asking import note_received
 from retinue.actors.runtime.asks import DONE, AskSlot
+from retinue.actors.runtime.current import Delivery, current
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.derivation import received
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.security.errors import AuthorityError
 
 if TYPE_CHECKING:
-    from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.deadlines import Entry
     from retinue.actors.runtime.kernel import Kernel
 
@@ -105,7 +105,7 @@ class DeliveryReport:
 class ReportSlot(AskSlot):
     """Where the outcome at one subscriber goes. It has no deadline of its own and withdraws nothing: a publisher that waits no longer changes nothing."""
 
-    __slots__ = ("_report", "first", "outcome", "path")
+    __slots__ = ("_report", "first", "labels", "outcome", "path")
 
     detached = True
 
@@ -113,6 +113,7 @@ class ReportSlot(AskSlot):
         super().__init__(report.kernel, delivery)
         self._report = report
         self.first = delivery
+        self.labels: frozenset[str] = frozenset()
         self.path = delivery.cell.path
         self.outcome: Outcome = "timeout"
 
@@ -161,6 +162,9 @@ class ReportSlot(AskSlot):
         if self.stage >= DONE:
             return False
         self.outcome = outcome
+        turn = current()
+        if self.kernel.labelled and turn.__class__ is Delivery:  # somebody answers what was deferred
+            self.labels = turn.security.labels
         return True
 
 
@@ -235,7 +239,7 @@ class Report:
         errors: dict[str, BaseException] = {}
         for slot in self._slots:
             if self._turn is not None and self.kernel.labelled and slot.outcome in ("handled", "failed", "denied"):
-                received(self._turn, slot.delivery)
+                received(self._turn, slot.delivery, slot.labels)
             if slot.error is not None:
                 errors[slot.path] = slot.error
                 if self._turn is not None:

@@ -15,7 +15,23 @@ from hypothesis import strategies as st
 import retinue as rt
 from core_actors import Break, Plain
 from core_hosts import Host, conserved, reasons
-from topic_actors import OTHERS, PRICES, Deaf, Dear, Fatal, Gated, Join, Other, Part, Price, Publisher, Reader, Say, ThreadReader, plain_system
+from topic_actors import (
+    OTHERS,
+    PRICES,
+    Deaf,
+    Dear,
+    Fatal,
+    Gated,
+    Join,
+    Other,
+    Part,
+    Price,
+    Publisher,
+    Reader,
+    Say,
+    ThreadReader,
+    plain_system,
+)
 
 
 def reader_of(host: Host) -> type[Reader]:
@@ -527,7 +543,11 @@ async def test_what_is_declared_is_kept() -> None:
             system.topics.publish(rt.Topic("own", Price), Price(1))
 
 
-@pytest.mark.parametrize("capacity", [0, -1, True, 1.5, "3", None, 1_000_001, 10**5000], ids=["0", "-1", "a bool", "a float", "a text", "none", "too many", "many digits"])
+@pytest.mark.parametrize(
+    "capacity",
+    [0, -1, True, 1.5, "3", None, 1_000_001, 10**5000],
+    ids=["0", "-1", "a bool", "a float", "a text", "none", "too many", "many digits"],
+)
 async def test_a_capacity_is_a_number_of_messages(capacity: Any) -> None:
     async with plain_system() as system:
         ref = await system.spawn(Reader)
