@@ -100,7 +100,7 @@ def _progress(text: str) -> None:
 )
 @click.option("--rounds", type=click.IntRange(1), default=None, help="Rounds. Default 7 (quick: 3).")
 @click.option(
-    "--gc", "policy", type=click.Choice(["default", "tuned"]), default="default", show_default=True, help="Collector's thresholds."
+    "--gc", "policy", type=click.Choice(["default", "tuned"]), default="tuned", show_default=True, help="Collector's thresholds."
 )
 @click.option("--write", is_flag=True, help="Write this part of benchmarks/RESULTS.md.")
 def savina(quick: bool, only: list[str], names: list[str], rounds: int | None, policy: str, write: bool) -> None:

@@ -152,3 +152,18 @@ async def test_without_an_audit_nothing_is_held_and_the_gate_counts_all_the_same
         assert system._kernel.door.tally._passed == {}
         system._kernel.door.flush()
         assert system._kernel.gate.statistics().allowed >= 40
+
+
+async def test_actors_that_have_ended_are_counted_exactly_however_many_they_are(turn_system: rt.ActorSystem) -> None:
+    async with turn_system as system:
+        ada = system.authority.mint("ada", ["vault.**"])
+        for number in range(3 * tally.MOST_RECORDS):
+            both = await system.spawn(Both)
+            await both.ask(Touch(), context=ada)
+            if number % 3 == 0:
+                await both.ask(Peek(), context=ada)
+                await both.ask(Touch(), context=ada)
+            await both.stop()
+        found = await passes(system)
+        assert sum(count for (_, _, operation), count in found.items() if operation == "vault.touch") == 4 * tally.MOST_RECORDS
+        assert sum(count for (_, _, operation), count in found.items() if operation == "vault.peek") == tally.MOST_RECORDS
