@@ -29,7 +29,7 @@ from retinue.actors.testing.by_hand import loop_needed, outside_of_trio, run_by_
 from retinue.actors.testing.effects import Deferred, Effect, Failed, Started, Stashed, Unstashed
 from retinue.actors.testing.errors import NeedsLoop
 from retinue.actors.testing.recording_context import RecordingContext
-from retinue.actors.testing.standins import Answer, Halt, RecordingKernel, RecordingSlot, StandIn
+from retinue.actors.testing.standins import Answer, Anybody, Halt, RecordingKernel, RecordingSlot, StandIn
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import Message, Request, Stream
 from retinue.mailbox.queues import Mailbox
@@ -63,7 +63,7 @@ class BehaviorTest(Generic[A]):
     right after the current one. What it tells itself is an effect as any other, and is not handled until the test sends it.
 
     Args:
-        cls: The actor's class; `arguments` and `keywords` go to its constructor, which runs now.
+        cls: The actor's class; `arguments` and `keywords` go to its constructor, which runs now. A `StandIn("bank")` among them is the ref of a stand-in there.
         name, grant, mailbox, supervision: As for `spawn`.
         key: What `self.ctx.key` says, for an actor that is to be virtual.
         permissions: What the root context permits, under which the test sends; None: everything.
@@ -98,14 +98,15 @@ class BehaviorTest(Generic[A]):
         kernel = self._kernel = RecordingKernel(self.authority, capabilities, tuple(policies))
         spec = kernel.spec(cls, supervision, mailbox)
         security = kernel.root if grant is None else kernel.root._grant(grant)
+        self._stand_ins: dict[str, Ref[Any]] = {}
         self._ref: Ref[A] = kernel.stand_in(kernel.user, spec, name, security)
         cell = self._cell = self._ref._cell
-        cell.birth = (arguments, keywords) if arguments or keywords else None
+        given = (tuple(map(self._there, arguments)), {name: self._there(value) for name, value in keywords.items()})
+        cell.birth = given if arguments or keywords else None
         extra = cell.extra = Extra()
         extra.stash = _Noted(kernel, Stashed)
         extra.deferred = _NotedSlots(kernel)
         self._context = cell.facade = RecordingContext(cell, key)
-        self._stand_ins: dict[str, Ref[Any]] = {}
         self._started = False
         self.effects: list[Effect] = []
         self.history: list[Effect] = []
@@ -139,10 +140,13 @@ class BehaviorTest(Generic[A]):
         found = self._stand_ins.get(check_name(name))
         if found is None:
             kernel = self._kernel
-            spec = kernel.spec(cls if cls is not None else StandIn, None, None)
+            spec = kernel.spec(cls if cls is not None else Anybody, None, None)
             security = kernel.root if grant is None else kernel.root._grant(grant)
             found = self._stand_ins[name] = kernel.stand_in(kernel.user, spec, name, security)
         return found
+
+    def _there(self, value: object) -> object:
+        return self.ref(value.name, value.cls) if isinstance(value, StandIn) else value
 
     def answer(
         self,

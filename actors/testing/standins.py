@@ -11,6 +11,8 @@ from threading import get_ident
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import attrs
+
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.actor import Actor, handler, handlers_of
 from retinue.actors.runtime.asking import check_timeout, note_received, prepare
@@ -39,9 +41,22 @@ if TYPE_CHECKING:
     from retinue.security.authority import Authority
     from retinue.security.context import SecurityContext
 
-__all__ = ["Answer", "Halt", "RecordingKernel", "RecordingSlot", "StandInRef"]
+__all__ = ["Answer", "Anybody", "Halt", "RecordingKernel", "RecordingSlot", "StandIn", "StandInRef"]
 
 M = TypeVar("M")
+
+
+@attrs.frozen
+class StandIn:
+    """An actor that a constructor is to be given: `BehaviorTest(Shop, StandIn("bank"))`. It is then `test.ref("bank")`.
+
+    Attributes:
+        name: Its name: it is `/user/NAME`.
+        cls: Its class, where messages that it has no handler for are to be refused. Default: it takes any.
+    """
+
+    name: str
+    cls: type[Any] | None = None
 
 
 class Halt(BaseException):
@@ -207,7 +222,7 @@ class _AnyStream(Stream[Any]):
     """Whatever stream it is asked for."""
 
 
-class StandIn(Actor):
+class Anybody(Actor):
     """The class of the actors that a test made by name."""
 
     @handler
@@ -218,7 +233,7 @@ class StandIn(Actor):
         yield message
 
 
-_table = handlers_of(StandIn)
+_table = handlers_of(Anybody)
 _table[Message], _table[Stream] = _table.pop(_Anything), _table.pop(_AnyStream)
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from retinue.actors.testing.faults import FaultRule, Faults, InjectedFault
     from retinue.actors.testing.probe import Probe, Received
     from retinue.actors.testing.scheduling import deterministic
+    from retinue.actors.testing.standins import StandIn
 
 __all__ = [
     "Asked",
@@ -65,6 +66,7 @@ __all__ = [
     "Registered",
     "Replied",
     "Spawned",
+    "StandIn",
     "Started",
     "Stashed",
     "Stopped",
@@ -102,6 +104,7 @@ _HOMES = {
     "Registered": "retinue.actors.testing.effects",
     "Replied": "retinue.actors.testing.effects",
     "Spawned": "retinue.actors.testing.effects",
+    "StandIn": "retinue.actors.testing.standins",
     "Started": "retinue.actors.testing.effects",
     "Stashed": "retinue.actors.testing.effects",
     "Stopped": "retinue.actors.testing.effects",

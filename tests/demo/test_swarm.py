@@ -6,9 +6,10 @@ import pytest
 import trio
 
 import retinue as rt
+import retinue.testing as rtt
 from retinue import llm
 from retinue.demo.prompts import Manner, script_for
-from retinue.demo.swarm import Article, Chronicle, Compose, Line, Research, Said, Since, Swarm, together
+from retinue.demo.swarm import Article, Chronicle, Compose, Critic, Line, Research, Review, Said, Since, Swarm, together
 
 
 def scripted(script, seconds=0.0):
@@ -108,47 +109,44 @@ def line(number):
     return Line("a", "b", str(number))
 
 
-async def test_the_chronicle_returns_what_the_asker_has_not_seen():
-    async with rt.ActorSystem() as system:
-        chronicle = await system.spawn(Chronicle)
-        assert await chronicle.ask(Since(0)) == ()
-        for number in range(3):
-            chronicle.tell(Said(line(number)))
-        assert await chronicle.ask(Since(0)) == tuple(map(line, range(3)))
-        assert await chronicle.ask(Since(2)) == (line(2),)
-        assert await chronicle.ask(Since(3)) == ()
+def test_the_chronicle_returns_what_the_asker_has_not_seen():
+    chronicle = rtt.BehaviorTest(Chronicle)
+    assert chronicle.ask(Since(0)) == ()
+    for number in range(3):
+        chronicle.tell(Said(line(number)))
+    assert chronicle.ask(Since(0)) == tuple(map(line, range(3)))
+    assert chronicle.ask(Since(2)) == (line(2),)
+    assert chronicle.ask(Since(3)) == ()
 
 
-async def test_the_chronicle_lets_who_waits_wait_for_the_next_line():
-    async with rt.ActorSystem() as system:
-        chronicle = await system.spawn(Chronicle)
-        chronicle.tell(Said(line(0)))
-        heard = []
-
-        async def follow(seen):
-            heard.append(await chronicle.ask(Since(seen, wait=True)))
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(follow, 1)
-            nursery.start_soon(follow, 2)
-            await trio.testing.wait_all_tasks_blocked()
-            assert heard == []
-            chronicle.tell(Said(line(1)))
-            await system.wait_quiet()
-            await trio.testing.wait_all_tasks_blocked()
-            assert heard == [(line(1),)]
-            chronicle.tell(Said(line(2)))
-        assert heard == [(line(1),), (line(2),)]
+def test_the_chronicle_lets_who_waits_wait_for_the_next_line():
+    chronicle = rtt.BehaviorTest(Chronicle)
+    chronicle.tell(Said(line(0)))
+    first, second = Since(1, wait=True), Since(2, wait=True)
+    assert chronicle.request(first) == [rtt.Deferred(first)]
+    assert chronicle.request(second) == [rtt.Deferred(second)]
+    assert chronicle.tell(Said(line(1))) == [rtt.Replied(first, (line(1),))]
+    assert chronicle.tell(Said(line(2))) == [rtt.Replied(second, (line(2),))]
 
 
-async def test_a_full_chronicle_forgets_the_oldest_and_still_counts_right():
-    async with rt.ActorSystem() as system:
-        chronicle = await system.spawn(Chronicle, 2)
-        for number in range(5):
-            chronicle.tell(Said(line(number)))
-        assert await chronicle.ask(Since(0)) == (line(3), line(4))
-        assert await chronicle.ask(Since(4)) == (line(4),)
-        assert await chronicle.ask(Since(5)) == ()
+def test_a_full_chronicle_forgets_the_oldest_and_still_counts_right():
+    chronicle = rtt.BehaviorTest(Chronicle, 2)
+    for number in range(5):
+        chronicle.tell(Said(line(number)))
+    assert chronicle.ask(Since(0)) == (line(3), line(4))
+    assert chronicle.ask(Since(4)) == (line(4),)
+    assert chronicle.ask(Since(5)) == ()
+
+
+def test_a_critic_asks_the_model_and_tells_the_chronicle_what_is_said():
+    critic = rtt.BehaviorTest(Critic, rtt.StandIn("model"), rtt.StandIn("chronicle"), Manner(), name="critic")
+    model, chronicle = critic.ref("model"), critic.ref("chronicle")
+    critic.answer(llm.Complete, llm.Completion("It lacks salt. And pep", "scripted", None, None, "stop"))
+    assert critic.ask(Review("soup", "Soup is hot.")) == "It lacks salt."
+    said, asked, heard, _ = critic.effects
+    assert (said.ref, asked.ref, heard.ref) == (chronicle, model, chronicle)
+    assert said.message.line.text == asked.message.messages[-1].content
+    assert heard.message == Said(Line("model", "critic", "It lacks salt."))
 
 
 async def test_together_keeps_the_order_and_raises_the_first_error_bare(autojump_clock):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from example_runner import run_example
+import retinue.testing as rtt
+from example_runner import load_example, run_example
+
+counter_example = load_example("counter")
 
 
 def test_ten_tasks_count_to_a_thousand_and_nothing_is_lost() -> None:
@@ -10,3 +13,9 @@ def test_ten_tasks_count_to_a_thousand_and_nothing_is_lost() -> None:
         "/user/counter has counted to 1000",
         "sent 1001 = handled 1001 + dead letters 0 + queued 0",
     ]
+
+
+def test_a_counter_adds_and_tells() -> None:
+    counter = rtt.BehaviorTest(counter_example.Counter, 5)
+    assert counter.tell(counter_example.Add(3)) == []
+    assert counter.ask(counter_example.Get()) == 8

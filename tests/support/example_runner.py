@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
+from types import ModuleType
 
 from housekeeping import ROOT
 
@@ -22,3 +24,15 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
     environ = {**os.environ, "PYTHONWARNINGS": "default"}
     return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+
+
+def load_example(name: str) -> ModuleType:
+    """The example as a module, for tests of its actors."""
+    known = sys.modules.get(f"example_{name}")
+    if known is not None:
+        return known
+    spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

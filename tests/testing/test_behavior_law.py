@@ -114,8 +114,7 @@ def contexts(authority: Any) -> dict[str | None, Any]:
 
 def by_hand(steps: list[tuple[Any, str | None]]) -> tuple[list[Any], list[Any]]:
     """What the observer is told, and each answer with the place of its request, in a BehaviorTest."""
-    test = rtt.BehaviorTest(Pure, None)
-    test.actor.observer = test.ref("observer")
+    test = rtt.BehaviorTest(Pure, rtt.StandIn("observer"))
     minted = contexts(test.authority)
     for message, subject in steps:
         try:

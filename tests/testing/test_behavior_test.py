@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,9 +11,6 @@ import trio
 
 import retinue as rt
 import retinue.testing as rtt
-from housekeeping import ROOT
-
-sys.path.insert(0, str(ROOT / "examples"))
 
 
 @rt.message
@@ -91,10 +87,9 @@ class Bank(rt.Actor):
 
 
 def shop() -> tuple[rtt.BehaviorTest[Shop], rt.Ref[Any], rt.Ref[Any]]:
-    """A shop between stand-ins. (A stand-in belongs to a test, so the shop gets them afterwards.)"""
-    test = rtt.BehaviorTest(Shop, None, None)
-    test.actor.bank, test.actor.log = test.ref("bank", Bank), test.ref("log")
-    return test, test.actor.bank, test.actor.log
+    """A shop between stand-ins."""
+    test = rtt.BehaviorTest(Shop, rtt.StandIn("bank", Bank), log=rtt.StandIn("log"))
+    return test, test.ref("bank"), test.ref("log")
 
 
 def test_a_request_is_answered_and_its_effects_are_there_in_order() -> None:

@@ -5,6 +5,7 @@ import trio
 import trio.testing
 
 import retinue as rt
+import retinue.testing as rtt
 from retinue.actors.budgets.ledger import BudgetLedger, reserving
 from retinue.actors.budgets.messages import Balances, Release, Reserve, Settle
 from retinue.capabilities.budgets import Ledger
@@ -128,30 +129,29 @@ async def test_the_accounts_are_those_of_the_message_and_of_nobody_else():
             await ledger.ask(Settle(request.key, tokens=5), context=ada)
 
 
-async def test_one_key_names_one_reservation():
-    async with rt.ActorSystem("budget") as system:
-        ledger = await system.spawn(BudgetLedger, Ledger(), name="ledger")
-        ada = system.authority.mint("ada", ["**", limit(tokens=100)])
-        await ledger.ask(Reserve(tokens=60, key="mine"), context=ada)
-        with pytest.raises(ConstraintError, match="already"):
-            await ledger.ask(Reserve(tokens=1, key="mine"), context=ada)
-        assert await ledger.ask(Release("mine"), context=ada) is True
-        assert await ledger.ask(Release("mine"), context=ada) is False
-        for odd in ("", "x" * 256, 3, None):
-            with pytest.raises(ConstraintError):
-                await ledger.ask(Reserve(key=odd), context=ada)
+def test_one_key_names_one_reservation():
+    ledger = rtt.BehaviorTest(BudgetLedger, Ledger())
+    ada = ledger.authority.mint("ada", ["**", limit(tokens=100)])
+    ledger.ask(Reserve(tokens=60, key="mine"), context=ada)
+    with pytest.raises(ConstraintError, match="already"):
+        ledger.ask(Reserve(tokens=1, key="mine"), context=ada)
+    assert ledger.ask(Release("mine"), context=ada) is True
+    assert ledger.ask(Release("mine"), context=ada) is False
+    for odd in ("", "x" * 256, 3, None):
+        with pytest.raises(ConstraintError):
+            ledger.ask(Reserve(key=odd), context=ada)
 
 
 @pytest.mark.parametrize("odd", [-1, 1.5, True, "1", 2**63])
-async def test_odd_amounts_are_answers_and_no_failure_of_the_actor(odd):
-    async with rt.ActorSystem("budget") as system:
-        ledger = await system.spawn(BudgetLedger, Ledger(), name="ledger")
-        ada = system.authority.mint("ada", ["**", limit(tokens=100)])
-        await ledger.ask(Reserve(tokens=60, key="mine"), context=ada)
-        for message in (Reserve(tokens=odd), Reserve(seconds=odd), Settle("mine", tokens=odd)):
-            with pytest.raises(ConstraintError):
-                await ledger.ask(message, context=ada)
-        assert await ledger.ask(Settle("mine", tokens=60), context=ada) == NOTHING_SPENT, "it was not restarted"
+def test_odd_amounts_are_answers_and_no_failure_of_the_actor(odd):
+    ledger = rtt.BehaviorTest(BudgetLedger, Ledger())
+    ada = ledger.authority.mint("ada", ["**", limit(tokens=100)])
+    ledger.ask(Reserve(tokens=60, key="mine"), context=ada)
+    for message in (Reserve(tokens=odd), Reserve(seconds=odd), Settle("mine", tokens=odd)):
+        with pytest.raises(ConstraintError):
+            ledger.ask(message, context=ada)
+        assert [type(effect) for effect in ledger.effects] == [rtt.Replied]
+    assert ledger.ask(Settle("mine", tokens=60), context=ada) == NOTHING_SPENT
 
 
 async def test_a_reservation_that_nobody_settles_counts_as_spent_after_its_time():
