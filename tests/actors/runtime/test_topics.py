@@ -335,7 +335,7 @@ async def test_an_actor_whose_start_fails_is_subscribed_to_nothing() -> None:
 
 async def test_a_publication_while_the_system_closes_is_a_dead_letter_where_it_comes_from_outside() -> None:
     class Last(Reader):
-        def on_stop(self, reason: rt.StopReason) -> None:  # noqa: ARG002 - a hook
+        def on_stop(self, reason: rt.StopReason) -> None:
             self.ctx.topics.publish(PRICES, Price(7))
 
     system = plain_system()
@@ -436,7 +436,7 @@ async def test_hooks_loops_and_owned_tasks_publish_too() -> None:
             self.ctx.topics.publish(PRICES, Price(2))
             await trio.sleep_forever()
 
-        def on_stop(self, reason: rt.StopReason) -> None:  # noqa: ARG002 - a hook
+        def on_stop(self, reason: rt.StopReason) -> None:
             self.ctx.topics.publish(PRICES, Price(4))
 
         @rt.handler

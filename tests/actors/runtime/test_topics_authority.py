@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import retinue as rt
@@ -269,7 +270,7 @@ async def test_what_takes_its_time_to_be_decided_is_for_who_waits() -> None:
         operations = ("news.**",)
 
         async def decide(self, call: rt.PolicyCall) -> rt.Verdict:
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
             return rt.Verdict.allow() if call.arguments.get("number") != 9 else rt.Verdict.refuse("not nine")
 
     async with plain_system(policies=[Slow()]) as system:
