@@ -98,6 +98,7 @@ class Link:
         call: The request in flight.
         looks: How many more looks the request in flight is given, once the actor has ended.
         told: The end was posted to the loop.
+        due: Until when the actor is given to end (trio's clock), once it is to.
         over: Set when the loop knows of the end.
     """
 
@@ -109,12 +110,20 @@ class Link:
         self.call: Call | None = None
         self.looks = LAST_WORDS
         self.told = False
+        self.due: float | None = None
         self.over = trio.Event()
 
     @property
     def gone(self) -> bool:
         """Whether the pykka actor has ended."""
         return not self.actor_ref.is_alive()
+
+    @property
+    def working(self) -> str | None:
+        """What goes on in the actor's thread, in words; None while nothing does that the loop waits for. See `Kernel.threads`."""
+        if self.call is not None:
+            return f"the pykka actor behind {self.path} handles {type(self.call.turn.message).__qualname__}"
+        return f"the pykka actor behind {self.path} ends" if (self.due is not None or self.gone) and not self.over.is_set() else None
 
     @property
     def path(self) -> str:
@@ -201,7 +210,8 @@ class StandIn(Actor):
         try:
             if link.stops and not link.gone:
                 link.actor_ref.stop(block=False)
-                with trio.move_on_after(STOP_TIMEOUT):
+                link.due = trio.current_time() + STOP_TIMEOUT
+                with trio.move_on_at(link.due):
                     await link.over.wait()
                 if link.actor_ref.is_alive():
                     _log.error("%s: its pykka actor %s has not ended within %g s", link.path, link.actor_ref, STOP_TIMEOUT)
@@ -230,10 +240,12 @@ class Adopted:
                 del self._links[link]
                 raise
             self._thread = thread
+        self._kernel.threads.add(link)
 
     def discard(self, link: Link) -> None:
         """Looks at it no longer."""
         self._links.pop(link, None)
+        self._kernel.threads.discard(link)
         thread = self._thread
         if not self._links and thread is not None:
             self._thread = None

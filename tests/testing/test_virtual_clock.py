@@ -7,6 +7,7 @@ import math
 import threading
 import time
 
+import pykka
 import pytest
 import trio
 import trio.testing
@@ -14,7 +15,9 @@ import trio.testing
 import retinue as rt
 from core_actors import Double, Hold, ThreadHolder
 from core_latch import Latch
+from retinue.actors.store.store import Store
 from retinue.testing import VirtualClock
+from store_works import NOTES, AddFull
 
 
 @pytest.fixture
@@ -67,13 +70,6 @@ async def test_a_deadline_of_an_hour_does_not_pass_while_a_blocking_actor_works(
         worker = await system.spawn(Worker)
         assert await worker.ask(Work(0.05), timeout=3600) == "worked"
         assert trio.current_time() == 0
-
-
-async def test_the_mock_clock_of_trios_jumps_over_the_same_thread(autojump_clock):
-    async with rt.ActorSystem() as system:
-        worker = await system.spawn(Worker)
-        with pytest.raises(rt.AskTimeout):
-            await worker.ask(Work(0.05), timeout=3600)
 
 
 async def test_it_waits_for_calls_in_trios_threads_whatever_limits_them(clock):
@@ -296,3 +292,40 @@ def test_it_naps_while_a_thread_works_and_burns_no_processor():
     began = time.process_time()
     trio.run(main, clock=VirtualClock())
     assert time.process_time() - began < 0.15
+
+
+async def test_it_waits_for_adopted_pykka_actors_and_for_their_end(clock):
+    class Slow(pykka.ThreadingActor):
+        use_daemon_thread = True
+
+        def on_receive(self, message):
+            time.sleep(message.seconds)
+            return "pykka's"
+
+        def on_stop(self):
+            time.sleep(0.05)
+
+    async with rt.ActorSystem() as system:
+        slow = await system.adopt(Slow.start(), messages=(Work,), stop=True, name="slow")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(slow.ask, Work(0.05))
+            await trio.testing.wait_all_tasks_blocked()
+            assert clock.waits_for == ["the pykka actor behind /user/slow handles Work"]
+        assert await slow.ask(Work(0.05), timeout=3600) == "pykka's"
+        await slow.stop()
+        assert trio.current_time() == 0
+
+        actor = Slow.start()
+        watch = await system.watch(await system.adopt(actor, messages=(Work,)))
+        actor.stop()  # not by us: the look at it will find out
+        with trio.fail_after(3600):
+            await watch.wait()
+        assert trio.current_time() == 0
+
+
+async def test_it_waits_for_a_store(clock, tmp_path):
+    async with rt.ActorSystem() as system:
+        store = await system.spawn(Store, tmp_path / "notes.db", NOTES)
+        for number in range(20):
+            assert await store.ask(AddFull(f"text {number}"), timeout=3600) == number + 1
+    assert trio.current_time() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import retinue as rt
 from approval_bank import Bank, Odd, Pay, alice_of, move_clock, outcome, request_for, system_on
 from retinue import sync
 from retinue.actors.approvals import works_asking
+from retinue.testing import VirtualClock
 
 
 class Office:
@@ -80,6 +82,21 @@ async def test_under_a_clock_that_jumps_the_desk_works_in_the_loop(
         with pytest.raises(rt.AskTimeout):
             await system.approvals.wait((await request_for(bank, Pay("ACME", 41), alice_of(system))).id, timeout=600)
         assert 4_200 <= trio.current_time() < 4_300
+
+
+async def test_under_a_clock_that_waits_for_threads_the_desk_has_its_threads(tmp_path: Path, virtual_clock: VirtualClock) -> None:
+    async with system_on(tmp_path) as system:
+        bank = await system.spawn(Bank, [], name="bank")
+        request = await request_for(bank, Pay("ACME", 40), alice_of(system))
+        assert "retinue /system/approvals-store/writer" in [thread.name for thread in threading.enumerate()]
+        assert trio.current_time() == 0
+        await trio.sleep(3_600)
+        token = await system.approvals.approve(request.id, reviewer="bob")
+        assert await bank.ask(Pay("ACME", 40), context=alice_of(system), approvals=[token]) == "paid 40 to ACME"
+        with pytest.raises(rt.AskTimeout):
+            await system.approvals.wait((await request_for(bank, Pay("ACME", 41), alice_of(system))).id, timeout=20)
+        assert trio.current_time() == 3_620
+    assert virtual_clock.waits_for == []
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5, -1, 366 * 86_400 + 1, math.inf, math.nan, True, "7d", None])
