@@ -7,11 +7,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
+from fork_server import ForkServer
 from housekeeping import ROOT, pyproject
 from retinue.cli.group import main
 from snippets import Snippet, commands, snippets
@@ -26,23 +28,56 @@ def place(snippet: Snippet) -> str:
     return f"{snippet.path.relative_to(ROOT)}:{snippet.line}"
 
 
-def execute(arguments: list[str], folder: Path) -> str:
+def environ() -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environ = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "100"}
+    return {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "100"}
+
+
+def execute(arguments: list[str], folder: Path) -> str:
     done = subprocess.run(
-        arguments, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
+        arguments, cwd=folder, env=environ(), capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
     )
     assert done.returncode == 0, f"{shlex.join(arguments)}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[ForkServer]:
+    """What runs programs without loading the libraries for each."""
+    server = ForkServer(environ())
+    yield server
+    server.close()
+
+
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=place)
-def test_the_program_runs_and_prints_what_is_shown(snippet: Snippet, tmp_path: Path) -> None:
+def test_the_program_runs_and_prints_what_is_shown(snippet: Snippet, tmp_path: Path, forks: ForkServer) -> None:
     program = tmp_path / "snippet.py"
     program.write_text(snippet.code, encoding="utf-8")
-    output = execute([sys.executable, str(program)], tmp_path)
+    done = forks.run(program, tmp_path)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     if snippet.output is not None:
-        assert output.strip() == snippet.output.strip()
+        assert done.stdout.strip() == snippet.output.strip()
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "out", "err"),
+    [
+        ("import sys\nprint(__name__, sys.argv == [__file__], sys.stdin.read() == '')", 0, "__main__ True True", ""),
+        ("raise SystemExit(7)", 7, "", ""),
+        ("print('so far')\nraise LookupError('gone')", 1, "so far", "LookupError: gone"),
+        ("import threading\nthreading.Timer(0.05, print, ['late']).start()", 0, "late", ""),
+        ("import atexit\natexit.register(print, 'at the end')", 0, "at the end", ""),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", -9, "", ""),
+        ("import retinue as rt\nrt.sync.ActorSystem", 1, "", "has no attribute 'sync'"),
+        ("import threading\nprint(threading.active_count(), threading.current_thread() is threading.main_thread())", 0, "1 True", ""),
+    ],
+)
+def test_a_forked_program_ends_as_any_does(forks: ForkServer, tmp_path: Path, code: str, exit_code: int, out: str, err: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(code, encoding="utf-8")
+    done = forks.run(program, tmp_path)
+    assert (done.returncode, done.stdout.strip()) == (exit_code, out), done.stderr
+    assert err in done.stderr
 
 
 @pytest.mark.parametrize(
