@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar
 
 import attrs
 import trio
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.supervision import Supervision
 
-__all__ = ["MAX_WORKERS", "Pool", "spawn_group", "spawn_pool"]
+__all__ = ["MAX_WORKERS", "GroupOptions", "Pool", "spawn_group", "spawn_pool"]
+
+A = TypeVar("A")
 
 MAX_WORKERS: Final = 1024
 """Workers that a pool may have."""
@@ -116,6 +118,14 @@ class Pool:
                 error at once. (A message may have been carried out in part, or altogether, before it is tried again.)
         """
         return cls("work_pulling", size, None, retries)
+
+
+class GroupOptions(TypedDict, Generic[A], total=False):
+    """What `spawn_group` takes beside members and pool; see `retinue.ActorSystem.spawn_group`."""
+
+    cls: type[A] | None
+    name: str | None
+    grant: Sequence[Any] | None
 
 
 @enable_ki_protection

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.events import Event
+    from retinue.actors.runtime.pools import GroupOptions, Pool
     from retinue.actors.runtime.receipts import Receipt
+    from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.watch import Terminated
@@ -151,6 +153,24 @@ class ActorSystem:
         arguments, keywords = unwrap(arguments), unwrap(keywords)
         options: dict[str, Any] = {"name": name, "grant": grant, "mailbox": mailbox, "supervision": supervision}
         ref: CoreRef[A] = await _run(self._loops, twin, partial(twin.core.spawn, cls, *arguments, **options, **keywords))
+        return Ref(ref, twin, self._loops)
+
+    async def spawn_pool(self, cls: type[A], *arguments: Any, pool: Pool, **keywords: Any) -> Ref[A]:
+        """Makes several actors behind one ref; arguments, keywords and errors as for `retinue.ActorSystem.spawn_pool`."""
+        twin = self._twin
+        twin.check_holder("system.spawn_pool")
+        arguments, keywords = unwrap(arguments), unwrap(keywords)
+        ref: CoreRef[A] = await _run(self._loops, twin, partial(twin.core.spawn_pool, cls, *arguments, pool=pool, **keywords))
+        return Ref(ref, twin, self._loops)
+
+    async def spawn_group(
+        self, members: Iterable[TwinRef[A] | CoreRef[A]] | ServiceKey[A], *, pool: Pool, **options: Unpack[GroupOptions[A]]
+    ) -> Ref[A]:
+        """Puts one ref before actors that live already; arguments and errors as for `retinue.ActorSystem.spawn_group`."""
+        twin = self._twin
+        twin.check_holder("system.spawn_group")
+        cores: Any = unwrap(list(members)) if isinstance(members, Iterable) else members
+        ref: CoreRef[A] = await _run(self._loops, twin, partial(twin.core.spawn_group, cores, pool=pool, **options))
         return Ref(ref, twin, self._loops)
 
     async def adopt(self, actor: ActorRef[Any] | ActorProxy[Any], **options: Unpack[AdoptOptions]) -> Ref[Any]:

@@ -19,7 +19,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.events import Event
+    from retinue.actors.runtime.pools import GroupOptions, Pool
+    from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.watch import Terminated
@@ -141,6 +143,24 @@ class ActorSystem:
         arguments, keywords = unwrap(arguments), unwrap(keywords)
         options: dict[str, Any] = {"name": name, "grant": grant, "mailbox": mailbox, "supervision": supervision}
         ref: CoreRef[A] = _run(twin, partial(twin.core.spawn, cls, *arguments, **options, **keywords))
+        return Ref(ref, twin)
+
+    def spawn_pool(self, cls: type[A], *arguments: Any, pool: Pool, **keywords: Any) -> Ref[A]:
+        """Makes several actors behind one ref; arguments, keywords and errors as for `retinue.ActorSystem.spawn_pool`."""
+        twin = self._twin
+        twin.check_holder("system.spawn_pool")
+        arguments, keywords = unwrap(arguments), unwrap(keywords)
+        ref: CoreRef[A] = _run(twin, partial(twin.core.spawn_pool, cls, *arguments, pool=pool, **keywords))
+        return Ref(ref, twin)
+
+    def spawn_group(
+        self, members: Iterable[TwinRef[A] | CoreRef[A]] | ServiceKey[A], *, pool: Pool, **options: Unpack[GroupOptions[A]]
+    ) -> Ref[A]:
+        """Puts one ref before actors that live already; arguments and errors as for `retinue.ActorSystem.spawn_group`."""
+        twin = self._twin
+        twin.check_holder("system.spawn_group")
+        cores: Any = unwrap(list(members)) if isinstance(members, Iterable) else members
+        ref: CoreRef[A] = _run(twin, partial(twin.core.spawn_group, cores, pool=pool, **options))
         return Ref(ref, twin)
 
     def adopt(self, actor: ActorRef[Any] | ActorProxy[Any], **options: Unpack[AdoptOptions]) -> Ref[Any]:
