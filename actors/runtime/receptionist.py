@@ -5,7 +5,7 @@ An entry goes in the same step in which its actor ends, so that nobody finds a d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, final
 
 import attrs
 import trio
@@ -40,6 +40,7 @@ MOST_SERVICES: Final = 1024
 """Services that one actor may be registered for, and that it may follow."""
 
 
+@final
 @attrs.frozen
 class ServiceKey(Generic[A]):
     """A typed key for a service: `TILLS = rt.ServiceKey("tills", Till)`. Equal ones are the same key; it holds nothing itself.

@@ -156,5 +156,5 @@ def _call(kernel: Kernel, turn: Delivery, function: Any, *arguments: Any) -> Any
 
 
 def _check_key(key: object) -> None:
-    if not isinstance(key, ServiceKey):
+    if type(key) is not ServiceKey:  # a class derived from it could say anything of itself
         raise DefinitionError(f"{key!r} is no service key; make one with rt.ServiceKey(name, ActorClass)")

@@ -14,7 +14,7 @@ from retinue.actors.runtime.current import Delivery, current
 from retinue.actors.runtime.derivation import acting, sending
 from retinue.actors.runtime.errors import SystemClosed, WrongThread
 from retinue.actors.runtime.names import cell_of
-from retinue.actors.runtime.topic_keys import DEFAULT_CAPACITY, Topic, check_capacity
+from retinue.actors.runtime.topic_keys import DEFAULT_CAPACITY, Topic, check_capacity, check_topic
 from retinue.actors.runtime.topic_reports import DeliveryReport, Published, Report
 from retinue.actors.runtime.topic_subscriptions import Listener, Subscription
 from retinue.actors.runtime.topics import REPORT_TIMEOUT, TopicStatistics
@@ -100,7 +100,7 @@ class ActorTopics:
         """
         turn = self._context._turn()
         kernel = turn.cell.kernel
-        _check_topic(topic)
+        check_topic(topic)
         capacity = check_capacity(capacity)
         if turn.thread:
             return kernel.portal.call(_subscribe, kernel, turn.cell, turn.cell, topic, capacity, turn.security)  # type: ignore[no-any-return]
@@ -110,7 +110,7 @@ class ActorTopics:
         """Ends this actor's subscription; False where it has none. What still waits becomes dead letters ("unsubscribed")."""
         turn = self._context._turn()
         kernel = turn.cell.kernel
-        _check_topic(topic)
+        check_topic(topic)
         if turn.thread:
             return kernel.portal.call(kernel.topics.unsubscribe, turn.cell, topic)  # type: ignore[no-any-return]
         return kernel.topics.unsubscribe(turn.cell, topic)
@@ -159,13 +159,13 @@ class SystemTopics:
             DefinitionError: Called inside a handler, too.
         """
         kernel = check_holder(self._kernel, "self.ctx.topics")
-        _check_topic(topic)
+        check_topic(topic)
         return _subscribe(kernel, kernel.user, cell_of(ref, kernel), topic, check_capacity(capacity), kernel.root)
 
     def unsubscribe(self, topic: Topic[Any], ref: Ref[Any]) -> bool:
         """Ends the subscription of an actor; False where it has none."""
         kernel = check_holder(self._kernel, "self.ctx.topics")
-        _check_topic(topic)
+        check_topic(topic)
         return kernel.topics.unsubscribe(cell_of(ref, kernel), topic)
 
     def listen(self, topic: Topic[M], capacity: int = DEFAULT_CAPACITY) -> Listener[M]:
@@ -180,7 +180,7 @@ class SystemTopics:
             SystemClosed: When it is entered after the system's end.
         """
         kernel = check_holder(self._kernel, "self.ctx.topics")
-        _check_topic(topic)
+        check_topic(topic)
         check_capacity(capacity)
         kernel.topics.agreed.check(topic)
         _admit_subscriber(kernel, kernel.user, topic, kernel.root)
@@ -189,7 +189,7 @@ class SystemTopics:
     def subscribers(self, topic: Topic[Any]) -> tuple[Ref[Any], ...]:
         """The actors that are subscribed, in the order in which they came. (Not the listeners.)"""
         kernel = check_holder(self._kernel, "self.ctx.topics")
-        _check_topic(topic)
+        check_topic(topic)
         return kernel.topics.subscribers(topic)
 
     def declare(self, *topics: Topic[Any]) -> None:
@@ -200,7 +200,7 @@ class SystemTopics:
         """
         kernel = check_holder(self._kernel, "self.ctx.topics")
         for topic in topics:
-            _check_topic(topic)
+            check_topic(topic)
             kernel.topics.agreed.declare(topic)
 
     def statistics(self) -> Mapping[str, TopicStatistics]:
@@ -247,11 +247,6 @@ def _actor(kernel: Kernel, turn: Delivery | None) -> Cell:
 
 def _trace(turn: Delivery | None) -> str | None:
     return turn.postmark.trace if turn is not None and turn.postmark is not None else None
-
-
-def _check_topic(topic: object) -> None:
-    if not isinstance(topic, Topic):
-        raise DefinitionError(f"{topic!r} is no topic; make one with rt.Topic(name, MessageClass)")
 
 
 def _check_thread(kernel: Kernel) -> None:

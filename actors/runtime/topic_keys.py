@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, final
 
 import attrs
 
@@ -12,7 +12,7 @@ from retinue.mailbox.messages import Message, Stream, message_info
 from retinue.security.errors import DefinitionError
 from retinue.security.operations import check_operation
 
-__all__ = ["DEFAULT_CAPACITY", "MOST_CAPACITY", "Agreed", "Topic", "check_capacity"]
+__all__ = ["DEFAULT_CAPACITY", "MOST_CAPACITY", "Agreed", "Topic", "check_capacity", "check_topic"]
 
 M = TypeVar("M", bound=Message)
 
@@ -23,6 +23,7 @@ MOST_CAPACITY: Final = 1_000_000
 """The most that a subscriber may say."""
 
 
+@final
 @attrs.frozen
 class Topic(Generic[M]):
     """A typed topic: `PRICES = rt.Topic("prices", Price)`. Equal ones are the same topic; it holds nothing itself.
@@ -98,9 +99,17 @@ class Agreed(Generic[K]):
         self._declared[key.name] = self.check(key)
 
 
+def check_topic(topic: object) -> None:
+    """Raises DefinitionError for what is no topic. (A class derived from it could say anything of itself.)"""
+    if type(topic) is not Topic:
+        raise DefinitionError(f"{topic!r} is no topic; make one with rt.Topic(name, MessageClass)")
+
+
 def check_capacity(capacity: Any) -> int:
     """A number of messages, 1 to 1,000,000, else a DefinitionError."""
     if isinstance(capacity, bool) or not isinstance(capacity, int) or not 1 <= capacity <= MOST_CAPACITY:
         odd = isinstance(capacity, int) and abs(capacity) > MOST_CAPACITY  # perhaps too long to be shown
-        raise DefinitionError(f"capacity={'…' if odd else repr(capacity)[:40]}: give how many messages may wait for this subscriber, 1 to {MOST_CAPACITY:,}")
+        raise DefinitionError(
+            f"capacity={'…' if odd else repr(capacity)[:40]}: give how many messages may wait for this subscriber, 1 to {MOST_CAPACITY:,}"
+        )
     return capacity

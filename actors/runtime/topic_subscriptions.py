@@ -98,8 +98,8 @@ class Subscription(Inlet):
         self.closed = True
         self._hub.remove(self)
 
-    def offer(self, delivery: Delivery) -> bool:
-        """Takes a message in, for the runtime. Where it is one too many the oldest is dropped; says whether it was so."""
+    def offer(self, delivery: Delivery) -> int:
+        """Takes a message in, for the runtime. Where it is one too many the oldest is dropped; says how many were."""
         cell = self.cell
         kernel = cell.kernel
         if cell.state == IDLE and kernel.plain and not cell.closed:  # what `put` comes to for it, at half the cost
@@ -110,15 +110,20 @@ class Subscription(Inlet):
             self._items.append(delivery)
             cell.head = delivery
             cell.state = READY
-            return False
+            return 0
         if self.put(delivery) is not ACCEPTED:
             if delivery.slot is not None:
                 delivery.slot.stop()
-            return False
-        if len(self._items) <= self.capacity or len(self._items) - self._is_marked() <= self.capacity:
-            return False
-        self._drop_oldest()
-        return True
+            return 0
+        return self.squeeze() if len(self._items) > self.capacity else 0
+
+    def squeeze(self) -> int:
+        """Drops the oldest until no more wait than may; says how many."""
+        count = 0
+        while self.waiting > self.capacity:
+            self._drop_oldest()
+            count += 1
+        return count
 
     def _drop_oldest(self) -> None:
         items, cell = self._items, self.cell

@@ -18,12 +18,12 @@ from retinue.actors.runtime.cycles import check_cycle
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.names import tie
 from retinue.actors.runtime.scheduler import check_stack
-from retinue.actors.runtime.topic_keys import Agreed, Topic
+from retinue.actors.runtime.topic_keys import Agreed, Topic, check_topic
 from retinue.actors.runtime.topic_reports import Published, Report
 from retinue.actors.runtime.topic_subscriptions import Listener, Subscription
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
-from retinue.mailbox.messages import Message
+from retinue.mailbox.messages import Message, message_info
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -111,8 +111,9 @@ class Topics:
         self.agreed.check(topic)
         entry = self._entries.get(topic.name)
         found = entry.subscriptions.get(cell) if entry is not None else None
-        if found is not None:
+        if entry is not None and found is not None:
             found.capacity, found.security = capacity, security
+            entry.lagged += found.squeeze()
             return found
         if cell.state == DEAD:
             raise ActorStopped(f"{cell.path} has stopped and subscribes to nothing", path=cell.path, begun=False)
@@ -179,12 +180,13 @@ class Topics:
 
     def check(self, topic: Any, message: Any) -> None:
         """Raises DefinitionError or Unhandled for what is no topic of this system, or no message of the topic. From any thread."""
-        if not isinstance(topic, Topic):
-            raise DefinitionError(f"{topic!r} is no topic; make one with rt.Topic(name, MessageClass)")
+        check_topic(topic)
         self.agreed.check(topic)
         if not isinstance(message, topic.message):
             kind = message if isinstance(message, type) else type(message)
             raise Unhandled(f"the topic {topic.name!r} takes {topic.message.__qualname__}, not {kind.__qualname__}")
+        if message.__class__ is not topic.message:
+            message_info(message.__class__)
 
     def publish(
         self,
@@ -199,6 +201,8 @@ class Topics:
         entry = self._entries.get(topic.name)
         if entry is None:
             return Published(topic.name, 0)
+        if entry.topic is not topic and entry.topic != topic:  # two threads came at once, each with another one
+            self.agreed.check(topic)
         kernel = self._kernel
         check_stack(STACK)
         entry.published += 1
@@ -223,11 +227,15 @@ class Topics:
             delivery.depth = 0
             if report is not None:
                 report.expect(delivery)
-            lagging += subscription.offer(delivery)
+            dropped = subscription.offer(delivery)
+            if dropped:
+                lagging += 1
+                entry.lagged += dropped
         for listener in tuple(entry.listeners):
-            lagging += listener.offer(message if loopback is None else loopback.message(message))
             count += 1
-        entry.lagged += lagging
+            if listener.offer(message if loopback is None else loopback.message(message)):
+                lagging += 1
+                entry.lagged += 1
         return Published(topic.name, count, lagging)
 
     def check_rings(self, turn: Delivery, topic: Topic[Any], message: Any, task: trio.lowlevel.Task) -> None:

@@ -377,6 +377,20 @@ async def test_subscribing_again_is_the_same_subscription(host: Host) -> None:
         assert conserved(system)
 
 
+async def test_subscribing_again_with_less_room_drops_what_has_none() -> None:
+    async with plain_system() as system:
+        log: list[Any] = []
+        ref = await system.spawn(Reader, log)
+        for number in range(10):
+            system.topics.publish(PRICES, Price(number))
+        subscription = system.topics.subscribe(PRICES, ref, 2)
+        assert (subscription.waiting, subscription.lagged) == (2, 8)
+        assert system.topics.statistics()["prices"].lagged == 8
+        await system.wait_quiet()
+        assert log == [("prices", 8), 8, 9]
+        assert conserved(system)
+
+
 async def test_unsubscribing_in_the_handler_ends_it_with_that_message() -> None:
     class Once(Reader):
         @rt.handler
@@ -582,8 +596,21 @@ def test_a_topic_is_a_name_and_a_message_class(arguments: Any, text: str) -> Non
 
 
 async def test_what_is_no_topic_is_refused() -> None:
+    class Undecorated(Price): ...
+
+    class Sly(type(PRICES)):  # type: ignore[misc]
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
     async with plain_system() as system:
         ref = await system.spawn(Reader)
+        with pytest.raises(rt.DefinitionError, match="not decorated"):
+            system.topics.publish(PRICES, Undecorated(1))
+        with pytest.raises(rt.DefinitionError, match="is no topic"):
+            system.topics.publish(Sly("prices", Price), Price(1))
+        assert system.statistics().sent == 0
         for call in (
             lambda: system.topics.publish("prices", Price(1)),  # type: ignore[arg-type]
             lambda: system.topics.subscribe("prices", ref),  # type: ignore[arg-type]
