@@ -150,9 +150,8 @@ def _left(kernel: Kernel, *, timers: bool) -> list[str]:
             for task in extra.tasks
             if not task.done and not (cell.spec.resident and task.name == "run")
         )
-    armed = getattr(kernel, "timers", 0)
-    if timers and armed:
-        found.append(f"{armed} timers are armed")
+    if timers and kernel.timers:
+        found.append(f"{kernel.timers} timers are armed")
     return found
 
 
@@ -201,9 +200,8 @@ def leaks(system: ActorSystem) -> list[str]:
         found.append(
             f"{kernel.leaked_threads} threads of blocking actors did not come back and were left behind; alive are: {_told(alive) or 'none any more'}"
         )
-    armed = getattr(kernel, "timers", 0)
-    if armed:
-        found.append(f"{armed} timers are armed, and their actors have ended")
+    if kernel.timers:
+        found.append(f"{kernel.timers} timers are armed, and their actors have ended")
     if len(kernel.deadlines):
         found.append(f"{len(kernel.deadlines)} deadlines are armed, so somebody still waits for an answer")
     try:

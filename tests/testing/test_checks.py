@@ -227,3 +227,50 @@ def test_a_real_clock_will_do_as_well():
             assert_conserved(system)
 
     trio.run(main)
+
+
+class Ticker(rt.Actor):
+    def __init__(self, ticks: list[float]) -> None:
+        self.ticks = ticks
+
+    def on_start(self) -> None:
+        self.ctx.timers.once("once", Note(1), after=60)
+
+    @rt.handler
+    def note(self, message: Note) -> None:
+        self.ticks.append(trio.current_time())
+
+
+async def test_waiting_for_idle_waits_for_timers_where_it_is_asked_to(clock):
+    async with rt.ActorSystem() as system:
+        ticks: list[float] = []
+        await system.spawn(Ticker, ticks)
+        await wait_idle(system)
+        assert not ticks
+        with pytest.raises(AssertionError, match="is not idle after 30 s: 1 timers are armed"):
+            await wait_idle(system, timers=True)
+        await wait_idle(system, timers=True, timeout=60)
+        assert ticks == [60]
+
+
+async def test_a_timer_that_outlives_its_actor_would_be_a_leak(clock):
+    async with rt.ActorSystem() as system:
+        await system.spawn(Ticker, [])
+    assert leaks(system) == []
+    system._kernel.timers += 1
+    assert leaks(system) == ["1 timers are armed, and their actors have ended"]
+
+
+async def test_a_deadline_that_is_left_is_a_leak(clock):
+    async with rt.ActorSystem() as system:
+        pass
+    system._kernel.deadlines.add(7, lambda: None)
+    assert leaks(system) == ["1 deadlines are armed, so somebody still waits for an answer"]
+
+
+async def test_a_message_that_is_still_queued_is_a_leak(clock):
+    async with rt.ActorSystem() as system:
+        assert leaks(system) == ["the system was not stopped"]
+    system._kernel.sent += 1
+    system._kernel.letters.record("stopped", Note(1), "/user/x", None, None)
+    assert leaks(system) == []
