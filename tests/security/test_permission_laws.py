@@ -23,24 +23,11 @@ def the_set(asked):
 sets = asked_lists.map(the_set)
 
 
-@given(sets)
-def test_meet_is_idempotent(a):
-    assert a.meet(a) is a
-
-
-@given(sets, sets)
-def test_meet_again_changes_nothing(a, b):
-    assert a.meet(b).meet(b) is a.meet(b)
-    assert a.meet(b).meet(a) is a.meet(b)
-
-
-@given(sets, sets)
-def test_meet_is_commutative(a, b):
-    assert a.meet(b) is b.meet(a)
-
-
 @given(sets, sets, sets)
-def test_meet_is_associative(a, b, c):
+def test_meet_is_idempotent_commutative_and_associative(a, b, c):
+    assert a.meet(a) is a
+    assert a.meet(b) is b.meet(a)
+    assert a.meet(b).meet(b) is a.meet(b).meet(a) is a.meet(b)
     assert a.meet(b).meet(c) is a.meet(b.meet(c))
 
 
@@ -80,11 +67,15 @@ def test_a_meet_says_what_the_stricter_of_both_says(x, y, operation, arguments):
 
 
 @given(sets, sets)
-def test_limits_never_rise_and_labels_never_shrink(a, b):
+def test_limits_never_rise_and_labels_never_shrink_and_sets_that_differ_in_limits_share_what_they_remember(a, b):
     met = a.meet(b)
     assert met.labels == a.labels | b.labels
     for name in ("deadline_ms", "calls", "tokens", "cost_micro_usd", "depth", "risk"):
         assert getattr(met.limits, name) == min(getattr(a.limits, name), getattr(b.limits, name))
+    limited = AUTHORITY._table.intern(a.layers, a.limits.meet(b.limits), a.labels)
+    assert limited._decisions is a._decisions
+    a.permits("fs.read")
+    assert "fs.read" in limited._decisions
 
 
 @given(sets, st.lists(st.tuples(operations, argument_dicts), min_size=1, max_size=12))
@@ -115,25 +106,17 @@ def test_an_explanation_can_always_be_given_and_agrees(a, operation, arguments):
     assert len(text) < 6_000
 
 
-@given(sets, sets)
-def test_sets_that_differ_in_limits_only_share_what_they_remember(a, b):
-    limited = AUTHORITY._table.intern(a.layers, a.limits.meet(b.limits), a.labels)
-    assert limited._decisions is a._decisions
-    a.permits("fs.read")
-    assert "fs.read" in limited._decisions
-
-
 def test_the_generators_permit_often_enough_for_the_laws_to_mean_something():
     verdicts = []
 
-    @settings(max_examples=1_000, derandomize=True, database=None)
+    @settings(max_examples=500, derandomize=True, database=None)
     @given(asked_lists, operations, argument_dicts)
     def collect(asked, operation, arguments):
         verdicts.append((verdict_by_definition(asked, operation, arguments), the_set(asked).decision(operation).verdict.value))
 
     collect()
     count = len(verdicts)
-    assert count >= 600
+    assert count >= 300
     for verdict, least in (("allow", 0.15), ("deny", 0.15), ("ask", 0.03)):
         assert sum(one == verdict for one, _ in verdicts) > least * count
     assert sum(by_name == "depends" for _, by_name in verdicts) > 0.15 * count

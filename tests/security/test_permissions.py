@@ -22,35 +22,13 @@ sets = permissions.map(AUTHORITY.permission_set)
 # --- the laws, by object identity
 
 
-@given(sets)
-def test_meet_is_idempotent(a):
+@given(sets, sets, sets, operations)
+def test_meet_is_idempotent_commutative_and_associative_with_a_unit_and_a_bottom(a, b, c, operation):
     assert a.meet(a) is a
-
-
-@given(sets, sets)
-def test_meet_again_changes_nothing(a, b):
-    assert a.meet(b).meet(b) is a.meet(b)
-    assert a.meet(b).meet(a) is a.meet(b)
-
-
-@given(sets, sets)
-def test_meet_is_commutative(a, b):
     assert a.meet(b) is b.meet(a)
-
-
-@given(sets, sets, sets)
-def test_meet_is_associative(a, b, c):
+    assert a.meet(b).meet(b) is a.meet(b).meet(a) is a.meet(b)
     assert a.meet(b).meet(c) is a.meet(b.meet(c))
-
-
-@given(sets)
-def test_everything_is_the_unit(a):
-    assert a.meet(AUTHORITY.everything) is a
-    assert AUTHORITY.everything.meet(a) is a
-
-
-@given(sets, operations)
-def test_nothing_is_the_bottom(a, operation):
+    assert a.meet(AUTHORITY.everything) is AUTHORITY.everything.meet(a) is a
     assert not a.meet(AUTHORITY.nothing).permits(operation)
     assert not AUTHORITY.nothing.meet(a).permits(operation)
 
