@@ -283,7 +283,8 @@ class ActorContext:
         delivery.postmark = handed_on(delivery, turn.postmark)
         delivery.slot = slot
         kernel.sent += 1
-        receipt = target.enqueue(delivery)  # raises where the mailbox's key does; nothing is taken until then
+        place = target.enqueue if kernel.faults is None else kernel.faults.intake(target)
+        receipt = place(delivery)  # raises where the mailbox's key does; nothing is taken until then
         kernel.event(target, "sent", type(message).__qualname__)
         turn.slot = TakenSlot(slot)
         if turn.asker is not None:
@@ -293,6 +294,8 @@ class ActorContext:
         slot.delivery = delivery
         slot.stage = QUEUED
         slot.arm()
+        if kernel.faults is not None:
+            kernel.faults.handed_over(delivery)
         if not receipt:
             if receipt.reason in ("mailbox_full", "dropped_newest"):
                 slot.stage = ROOM

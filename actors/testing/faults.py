@@ -10,6 +10,7 @@ import logging
 import math
 import random
 from collections import deque
+from collections.abc import Callable
 from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypedDict, Unpack, overload
@@ -130,7 +131,7 @@ class Faults:
     - `household`: also the system's own actors under `/system` (the desk of approvals, the store). Default False: they are never touched.
 
     What is touched are messages that actors, tasks and threads send (asks, tells, sends, requests for streams). Not touched are the runtime's own: starts, stops,
-    `Terminated`, a timer's tick, the delivery of a topic; and what an actor forwards, stashes or takes out of its stash.
+    `Terminated`, a timer's tick, the delivery of a topic; and what an actor takes out of its stash.
 
     Args:
         system: The system, entered.
@@ -336,6 +337,15 @@ class Faults:
             if second is not ACCEPTED:
                 kernel.record(second.reason, again)
         return receipt
+
+    def intake(self, cell: Cell) -> Callable[[Delivery], Receipt]:
+        """`Cell.enqueue` of a cell, for a request that an actor hands over."""
+        return lambda delivery: self.take_in(cell, delivery, patient=False)
+
+    def handed_over(self, delivery: Delivery) -> None:
+        """The request was handed over, and its slot is that of the delivery now."""
+        assert self._limbo is not None
+        self._limbo.keep_again(delivery)
 
     def keeps(self, slot: AskSlot) -> bool:
         """An answer is about to be given: whether a rule keeps it from its asker, for now or for good (called by the slot)."""

@@ -111,6 +111,7 @@ class Limbo:
         self._links: dict[object, deque[_Held]] = {}
         self._replies: dict[AskSlot, tuple[Any, BaseException | None]] = {}
         self._timers: list[Entry] = []
+        self._last: tuple[Delivery, _Fate] | None = None
         self.held = 0
         self.settling = False
         kernel.user.extras().watchers.append(self)  # type: ignore[arg-type]  # told of the end as a watch is
@@ -121,8 +122,7 @@ class Limbo:
         """A request is lost: its asker waits on."""
         slot = delivery.slot
         if slot is not None:
-            slot.stage = RUNNING  # as far as its asker can tell
-            self._lost.keep(slot)
+            self._keep(delivery, self._lost)
 
     def forward(self, cell: Cell, delivery: Delivery, *, patient: bool) -> Receipt:
         """Delivers a message, behind those that are held back on the same link."""
@@ -147,9 +147,19 @@ class Limbo:
         self.held += 1
         slot = delivery.slot
         if slot is not None:
-            slot.stage = RUNNING  # its asker cannot withdraw it any more
-            self._under_way.keep(slot)
+            self._keep(delivery, self._under_way)
         return ACCEPTED
+
+    def _keep(self, delivery: Delivery, fate: _Fate) -> None:
+        delivery.slot.stage = RUNNING  # as far as its asker can tell, who cannot withdraw it any more
+        fate.keep(delivery.slot)
+        self._last = (delivery, fate)
+
+    def keep_again(self, delivery: Delivery) -> None:
+        """A request that was handed over has its slot from now on: what was kept last, if it is that one, stays so."""
+        if self._last is not None and self._last[0] is delivery:
+            self._keep(*self._last)
+        self._last = None
 
     def _arrive(self, key: object, due: float) -> None:
         link = self._links.get(key)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from retinue.actors.runtime import timers
 from retinue.actors.runtime.context import ActorContext
+from retinue.actors.runtime.receptionist import ServiceKey
 from retinue.actors.runtime.receptionist_faces import ActorReceptionist
 from retinue.actors.runtime.topic_faces import ActorTopics
 from retinue.actors.runtime.topic_reports import DeliveryReport, Published
@@ -104,14 +105,21 @@ class RecordingContext(ActorContext):
         return self._recorder.child(self._cell, cls, arguments, keywords, name, grant, mailbox, supervision, pool)
 
     async def spawn_group(
-        self, members: Iterable[Ref[Any]], *, pool: Pool, cls: type[Any] | None = None, name: str | None = None, grant: Any = None
+        self,
+        members: Iterable[Ref[Any]] | ServiceKey[Any],
+        *,
+        pool: Pool,
+        cls: type[Any] | None = None,
+        name: str | None = None,
+        grant: Any = None,
     ) -> Ref[Any]:
         """Notes it; one stand-in takes the place of the group."""
         self._turn()
-        given = tuple(members)
-        if cls is None and not given:
-            raise DefinitionError("spawn_group of nobody needs cls=")
-        kind = cls if cls is not None else given[0]._cell.spec.cls
+        given = (members,) if isinstance(members, ServiceKey) else tuple(members)
+        if not given:
+            raise DefinitionError("spawn_group of nobody: give the refs of living actors, or an rt.ServiceKey")
+        first = given[0]
+        kind = cls if cls is not None else first.cls if isinstance(first, ServiceKey) else first._cell.spec.cls
         return self._recorder.child(self._cell, kind, given, {}, name, grant, None, None, pool)
 
     async def spawn_virtual(  # type: ignore[override]

@@ -226,10 +226,12 @@ class Anybody(Actor):
     """The class of the actors that a test made by name."""
 
     @handler
-    async def take(self, message: _Anything) -> None: ...
+    async def take(self, message: _Anything) -> None:
+        """Never called: its mail is noted."""
 
     @handler
     async def flow(self, message: _AnyStream) -> AsyncIterator[Any]:
+        """Never called."""
         yield message
 
 

@@ -152,6 +152,38 @@ async def test_who_waits_for_ever_for_what_is_lost_hears_of_the_end_of_the_syste
     assert "ended before" in str(heard[0])
 
 
+@pytest.mark.parametrize("how", ["drop", "delay", "duplicate", "kill", "drop_reply"])
+async def test_what_is_handed_over_is_on_a_link_too(how: str, actor_system: rt.ActorSystem, virtual_clock: Any) -> None:
+    class Desk(rt.Actor):
+        def __init__(self, hand: rt.Ref[Sum]) -> None:
+            self.hand = hand
+
+        @rt.handler
+        def add(self, message: Other) -> list[int]:
+            self.ctx.forward(self.hand, Add(message.number))
+            return []
+
+    hand = await actor_system.spawn(Sum, name="hand")
+    desk = await actor_system.spawn(Desk, hand)
+    with rtt.Faults(actor_system) as faults:
+        getattr(faults, how)(Add, to=hand, **({"seconds": 3} if how == "delay" else {}))
+        start = trio.current_time()
+        if how in ("drop", "drop_reply"):
+            with pytest.raises(rt.AskTimeout, match="lost on its way"):
+                await desk.ask(Other(1), timeout=5)
+            assert since(start) == 5
+        elif how == "kill":
+            with pytest.raises(rtt.Killed):
+                await desk.ask(Other(1))
+        else:
+            assert await desk.ask(Other(1), timeout=5) == [1]
+            assert since(start) == (3 if how == "delay" else 0)
+        await actor_system.wait_quiet()
+        rtt.assert_conserved(actor_system)
+    numbers = {"drop": [7], "drop_reply": [1, 7], "kill": [7], "delay": [1, 7], "duplicate": [1, 1, 7]}
+    assert await hand.ask(Add(7)) == numbers[how]
+
+
 # -- twice ---------------------------------------------------------------------------------------------------------------------------------------------------
 
 
