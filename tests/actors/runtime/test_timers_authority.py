@@ -13,6 +13,7 @@ import retinue as rt
 from core_authority import tie_clock
 from core_hosts import conserved, reasons
 from core_puppet import Call, Do, Puppet
+from retinue.testing import wait_idle
 
 
 @rt.message
@@ -165,6 +166,25 @@ async def test_neither_deadline_nor_approvals_nor_the_asker_go_with_a_timer(auto
         await ref.ask(Call(lambda actor: actor.ctx.timers.once("x", Call(look), 5)), timeout=1, approvals=["token"])
         await trio.sleep(6)
         assert looks == [(None, None, True)]
+
+
+async def test_ticks_that_are_refused_are_dead_letters_and_nobody_waits_for_them_for_ever(autojump_clock: MockClock) -> None:
+    """Row 13 of the reference: a guard dropped a message, and whoever waited for the end of all work waited for ever."""
+    async with make() as system:
+        ref = await system.spawn(Payer, grant=[])
+        await ref.ask(Call(lambda actor: actor.ctx.timers.once("pay", Pay(1), 1)))
+        await wait_idle(system, timers=True, timeout=5)
+        assert trio.current_time() >= 1, "an armed timer is work that is still to come"
+        assert reasons(system) == {"denied": 1}
+        await ref.ask(start())
+        await trio.sleep(3.5)
+        await system.wait_quiet(timeout=0.1)
+        await wait_idle(system, timeout=0.1)
+        with pytest.raises(AssertionError, match="timers are armed"):
+            await wait_idle(system, timers=True, timeout=2)
+        await ref.ask(Call(lambda actor: actor.ctx.timers.cancel_all()))
+        await wait_idle(system, timers=True, timeout=0.1)
+        assert conserved(system)
 
 
 async def test_labels_that_a_turn_had_are_on_its_ticks(autojump_clock: MockClock) -> None:
