@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.ref import Ref
-from retinue.mailbox.messages import Message, Request, Stream
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.passivation import Seat
-    from retinue.actors.runtime.receipts import Receipt
-    from retinue.actors.runtime.streams import StreamReader
-    from retinue.security.context import SecurityContext
 
 __all__ = ["VirtualRef"]
 
 A_co = TypeVar("A_co", covariant=True)
-R = TypeVar("R")
-E = TypeVar("E")
 
 
 @final
@@ -57,72 +50,36 @@ class VirtualRef(Ref[A_co]):
         """Whether there is an instance at this moment."""
         return self._cell.state != DEAD
 
-    # Each notes that the key was used; the rest is Ref's. Refs are told from all threads, and the order of use is kept in the system's own; the others raise elsewhere.
+    # For type checkers these have the types that Ref's own have. Each notes that the key was used; the rest is Ref's. Refs are told from all threads, and the order of use
+    # is kept in the system's own; the others raise elsewhere.
+    if not TYPE_CHECKING:
 
-    @overload
-    def ask(
-        self,
-        message: Request[R],
-        *,
-        timeout: float | None = None,
-        context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
-        detached: bool = False,
-    ) -> Coroutine[Any, Any, R]: ...
-    @overload
-    def ask(
-        self,
-        message: Message,
-        *,
-        timeout: float | None = None,
-        context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
-        detached: bool = False,
-    ) -> Coroutine[Any, Any, object]: ...
-    def ask(
-        self,
-        message: Any,
-        *,
-        timeout: float | None = None,
-        context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
-        detached: bool = False,
-    ) -> Coroutine[Any, Any, Any]:
-        """Sends a request and returns what its handler returned. See `Ref`."""
-        try:
-            self._seats.move_to_end(self.key)
-        except KeyError:
-            pass  # there is no instance, or one that has just begun
-        return Ref.ask(self, message, timeout=timeout, context=context, approvals=approvals, detached=detached)
+        def ask(self, message: Any, *, timeout: Any = None, context: Any = None, approvals: Any = (), detached: bool = False) -> Any:
+            """Sends a request and returns what its handler returned. See `Ref`."""
+            try:
+                self._seats.move_to_end(self.key)
+            except KeyError:
+                pass  # there is no instance, or one that has just begun
+            return Ref.ask(self, message, timeout=timeout, context=context, approvals=approvals, detached=detached)
 
-    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
-        """Sends a message and waits for nothing. See `Ref`."""
-        if self.key in self._seats and get_ident() == self._cell.kernel.thread:
-            self._seats.move_to_end(self.key)
-        return Ref.tell(self, message, context=context, approvals=approvals)
+        def tell(self, message: Any, *, context: Any = None, approvals: Any = ()) -> Any:
+            """Sends a message and waits for nothing. See `Ref`."""
+            if self.key in self._seats and get_ident() == self._cell.kernel.thread:
+                self._seats.move_to_end(self.key)
+            return Ref.tell(self, message, context=context, approvals=approvals)
 
-    def send(
-        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
-    ) -> Coroutine[Any, Any, Receipt]:
-        """As `tell`, but waits for room in a full mailbox. See `Ref`."""
-        try:
-            self._seats.move_to_end(self.key)
-        except KeyError:
-            pass  # there is no instance, or one that has just begun
-        return Ref.send(self, message, timeout=timeout, context=context, approvals=approvals)
+        def send(self, message: Any, *, timeout: Any = None, context: Any = None, approvals: Any = ()) -> Any:
+            """As `tell`, but waits for room in a full mailbox. See `Ref`."""
+            try:
+                self._seats.move_to_end(self.key)
+            except KeyError:
+                pass
+            return Ref.send(self, message, timeout=timeout, context=context, approvals=approvals)
 
-    def stream(
-        self,
-        message: Stream[E],
-        *,
-        timeout: float | None = None,
-        window: int = 32,
-        context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
-    ) -> StreamReader[E]:
-        """Asks for a stream. See `Ref`."""
-        try:
-            self._seats.move_to_end(self.key)
-        except KeyError:
-            pass  # there is no instance, or one that has just begun
-        return Ref.stream(self, message, timeout=timeout, window=window, context=context, approvals=approvals)
+        def stream(self, message: Any, *, timeout: Any = None, window: int = 32, context: Any = None, approvals: Any = ()) -> Any:
+            """Asks for a stream. See `Ref`."""
+            try:
+                self._seats.move_to_end(self.key)
+            except KeyError:
+                pass
+            return Ref.stream(self, message, timeout=timeout, window=window, context=context, approvals=approvals)

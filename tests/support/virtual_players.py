@@ -7,8 +7,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import attrs
+import trio
 
 import retinue as rt
+
+
+async def seconds(many: float) -> None:
+    """Takes so long."""
+    await trio.sleep(many)
 
 
 class Broken(Exception):

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 import retinue as rt
 from core_hosts import conserved, reasons
-from virtual_players import Bare, Book, Broken, Count, Number, Run, RunAsync, Session, ThreadSession
+from virtual_players import Bare, Book, Broken, Count, Number, Run, RunAsync, Session, ThreadSession, seconds
 
 HUNDRED = 100
 
@@ -92,7 +92,7 @@ async def ask_all(ref: rt.Ref[Any], many: int = HUNDRED, **options: Any) -> list
 
 async def test_a_start_that_takes_its_time_makes_one(autojump_clock: MockClock) -> None:
     async with make() as system:
-        book = Book(on_start=lambda _: trio.sleep(10))
+        book = Book(on_start=lambda _: seconds(10))
         alice = (await system.spawn_virtual(Session, book, name="sessions"))["alice"]
         assert sorted(await ask_all(alice)) == list(range(1, HUNDRED + 1))
         assert book.made == {"alice": 1}
@@ -169,7 +169,7 @@ async def test_a_start_that_takes_too_long_is_cut_off_and_tried_again(autojump_c
 
 async def test_askers_that_give_up_while_it_starts_leave_nothing_behind(autojump_clock: MockClock) -> None:
     async with make() as system:
-        book = Book(on_start=lambda _: trio.sleep(10))
+        book = Book(on_start=lambda _: seconds(10))
         alice = (await system.spawn_virtual(Session, book, name="sessions"))["alice"]
         outcomes = await ask_all(alice, timeout=1.0)
         assert {type(outcome) for outcome in outcomes} == {rt.AskTimeout}
@@ -213,7 +213,7 @@ async def test_a_full_mailbox_is_full_while_it_starts_and_those_who_wait_for_roo
 
 async def test_a_stop_of_the_region_while_it_starts_ends_it_and_tells_who_asks(autojump_clock: MockClock) -> None:
     async with make() as system:
-        book = Book(on_start=lambda _: trio.sleep(1000))
+        book = Book(on_start=lambda _: seconds(1000))
         sessions = await system.spawn_virtual(Session, book, name="sessions")
         outcomes: list[Any] = []
 
@@ -233,7 +233,7 @@ async def test_a_stop_of_the_region_while_it_starts_ends_it_and_tells_who_asks(a
 
 async def test_an_order_to_end_while_it_starts_comes_after_the_start(autojump_clock: MockClock) -> None:
     async with make() as system:
-        book = Book(on_start=lambda _: trio.sleep(2))
+        book = Book(on_start=lambda _: seconds(2))
         sessions = await system.spawn_virtual(Session, book, name="sessions")
         outcomes: list[Any] = []
 

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 import retinue as rt
 from core_hosts import conserved, reasons
-from virtual_players import Bare, Book, Broken, Count, Fail, Leave, Number, Run, RunAsync, Session, ThreadSession, Up
+from virtual_players import Bare, Book, Broken, Count, Fail, Leave, Number, Run, RunAsync, Session, ThreadSession, Up, seconds
 
 
 def make(**options: Any) -> rt.ActorSystem:
@@ -191,13 +191,15 @@ async def test_supervision_restarts_an_instance_with_its_key_or_the_next_message
         assert book.log == [("alice", "begin"), ("alice", "failed" if restart == "temporary" else "restart"), ("alice", "begin")]
 
 
-async def test_what_waits_behind_a_failure_that_is_the_end_gets_its_cause_and_what_comes_later_a_new_instance(autojump_clock: MockClock) -> None:
+async def test_what_waits_behind_a_failure_that_is_the_end_gets_its_cause_and_what_comes_later_a_new_instance(
+    autojump_clock: MockClock,
+) -> None:
     async def fail(_: Any) -> None:
         await trio.sleep(1)
         raise Broken("as asked")
 
     async with make() as system:
-        book = Book(on_stop=lambda _, __: trio.sleep(2))
+        book = Book(on_stop=lambda _, __: seconds(2))
         sessions = await system.spawn_virtual(Session, book, name="sessions", supervision=rt.Supervision(restart="temporary"))
         alice = sessions["alice"]
         await alice.ask(Count())
@@ -479,8 +481,6 @@ async def test_the_twins_give_refs_of_their_own_for_them() -> None:
             assert found.ask(Count()) == 2
 
     await trio.to_thread.run_sync(main)
-
-
 
 
 async def test_the_default_is_fifteen_minutes(autojump_clock: MockClock) -> None:
