@@ -245,5 +245,5 @@ class Report:
                 if self._turn is not None:
                     note_received(self._turn, slot.error)
                 slot.error = None
-        outcomes = {slot.path: slot.outcome for slot in self._slots}
+        outcomes: dict[str, Outcome] = {slot.path: slot.outcome for slot in self._slots}
         return DeliveryReport(topic, MappingProxyType(outcomes), MappingProxyType(errors))
