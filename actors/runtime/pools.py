@@ -1,4 +1,4 @@
-"""Pools: several workers behind one address. What a `Pool` says, and how its front and workers are made; what they do stands in `routing` and `pulling`."""
+"""Pools: several workers behind one address. What a `Pool` says, and how its front and workers are made; what they do stands in `fronts` and those that derive from it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from trio.lowlevel import enable_ki_protection
 
 from retinue.actors.runtime import derivation, lifecycle
 from retinue.actors.runtime.asks import StartSlot
+from retinue.actors.runtime.broadcasting import Broadcast, BroadcastWorker
 from retinue.actors.runtime.cell import DEAD, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.errors import ActorStopped
+from retinue.actors.runtime.fronts import Front, Place, Worker
 from retinue.actors.runtime.names import cell_of, tie
 from retinue.actors.runtime.pulling import Puller, WorkPulling
 from retinue.actors.runtime.receptionist import ServiceKey
-from retinue.actors.runtime.routing import Broadcast, BroadcastWorker, ConsistentHash, Front, LeastLoaded, Place, RoundRobin, Worker
+from retinue.actors.runtime.routing import ConsistentHash, LeastLoaded, RoundRobin
 from retinue.actors.runtime.view import may_address
 from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.queues import Mailbox

@@ -13,15 +13,18 @@ for whoever brings mail wakes an idle worker, whoever takes some wakes another o
 
 from __future__ import annotations
 
+import math
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from retinue.actors.runtime.asks import QUEUED, RUNNING, AskSlot, TakenSlot
 from retinue.actors.runtime.cell import DEAD, IDLE, Cell
 from retinue.actors.runtime.current import make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.fronts import Front, Place, Worker
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
-from retinue.actors.runtime.routing import Front, Worker
+from retinue.actors.runtime.scheduler import BREATH
 from retinue.mailbox.envelope import Postmark
 
 if TYPE_CHECKING:
@@ -50,6 +53,13 @@ class WorkPulling(Front):
         super().furnish(staff)
         self.idle = {}
         self.retries = 0
+
+    def hire(self, place: Place) -> Cell:
+        """A new worker for the place. It takes mail from now on, and is not started yet."""
+        cell = super().hire(place)
+        assert isinstance(cell, Puller)
+        cell.until = None
+        return cell
 
     @property
     def has_mail(self) -> bool:
@@ -125,9 +135,15 @@ class WorkPulling(Front):
 
 
 class Puller(Worker):
-    """A worker that takes its messages from its front; those that are addressed to itself come first."""
+    """A worker that takes its messages from its front; those that are addressed to itself come first.
 
-    __slots__ = ()
+    Attributes:
+        until: When its turn has taken so long that others have theirs; None before it has pulled anything.
+    """
+
+    __slots__ = ("until",)
+
+    until: float | None
 
     @property
     def front(self) -> WorkPulling:
@@ -141,14 +157,23 @@ class Puller(Worker):
         delivery = super().take()
         front = self.front
         if delivery is None:
-            return None if self.closed else front.pull(self)
+            return None if self.closed or self._has_had_its_time() else front.pull(self)
         if front.has_mail:
             front.wake()  # this one is busy with mail of its own
         return delivery
 
+    def _has_had_its_time(self) -> bool:
+        """As the scheduler sees to for a mailbox, of which it knows that something waits in it. With a seed turns do not depend on the machine's speed."""
+        until, kernel = self.until, self.kernel
+        if until is None:
+            self.until = perf_counter() + BREATH if kernel.dice is None else math.inf
+            return False
+        return until != math.inf and perf_counter() > until and self.front.has_mail
+
     def settle(self) -> None:
         """Ends a turn: idle, or back into the ready queue."""
         super().settle()
+        self.until = None
         front = self.front
         if self.state == IDLE:
             front.look(self)

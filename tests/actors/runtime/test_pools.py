@@ -17,7 +17,7 @@ from trio.testing import MockClock
 import retinue as rt
 from core_hosts import conserved, reasons
 from pool_actors import POOLS, Count, Fault, Job, Ledger, PoolWorker, Quick, workers_of
-from retinue.actors.runtime.routing import digest_of
+from retinue.actors.runtime.fronts import digest_of
 
 
 def make(**options: Any) -> rt.ActorSystem:
@@ -88,7 +88,7 @@ async def test_a_key_has_its_place() -> None:
 
 
 def test_a_key_has_the_same_place_in_every_process() -> None:
-    script = "from retinue.actors.runtime.routing import digest_of; print(digest_of(('ada', 7, None, b'x', -2**70)))"
+    script = "from retinue.actors.runtime.fronts import digest_of; print(digest_of(('ada', 7, None, b'x', -2**70)))"
     seen = {
         int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}).stdout)
         for seed in ("1", "2")
