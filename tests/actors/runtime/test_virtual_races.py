@@ -29,6 +29,7 @@ async def test_a_message_comes_in_the_very_pass_in_which_its_time_is_over(cls: t
         book = Book()
         sessions = await system.spawn_virtual(cls, book, name="sessions", idle=IDLE)
         await sessions["a"].ask(Count())
+        await system.wait_quiet()
         seats = sessions._region.seats
 
         def look() -> None:
