@@ -132,6 +132,10 @@ class Topics:
         return subscription
 
     def _check_handler(self, cell: Cell, topic: Topic[Any]) -> None:
+        if cell.relays:
+            raise DefinitionError(
+                f"{cell.path} is a pool, which handles nothing itself: let its workers subscribe, or an actor that hands on to it"
+            )
         if not any(base in cell.handlers for base in topic.message.__mro__):
             raise Unhandled(
                 f"{cell.path} ({cell.spec.cls.__qualname__}) cannot subscribe to {topic.name!r}: it has no handler for {topic.message.__qualname__}; give it one"

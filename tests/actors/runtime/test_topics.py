@@ -659,6 +659,17 @@ async def test_a_strict_system_takes_a_handler_for_it() -> None:
         assert missed == [2]
 
 
+async def test_a_pool_cannot_be_subscribed_and_its_workers_can() -> None:
+    async with plain_system() as system:
+        log: list[Any] = []
+        pool = await system.spawn_pool(Reader, log, pool=rt.Pool.round_robin(2))
+        with pytest.raises(rt.DefinitionError, match="let its workers subscribe"):
+            system.topics.subscribe(rt.Topic("t", Price), pool)
+        assert system.topics.publish(PRICES, Price(1)).subscribers == 2
+        await system.wait_quiet()
+        assert log == [1, 1]
+
+
 async def test_an_actor_has_a_bounded_number_of_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retinue.actors.runtime.topics.MOST_TOPICS", 3)
     async with plain_system() as system:
