@@ -50,13 +50,13 @@ class _Timer:
 
     Attributes:
         interval: Seconds between ticks, None for one that ticks once.
-        due: When the next tick comes, in seconds of trio's clock.
+        start, count: The next tick comes `count` intervals after `start`, in seconds of trio's clock.
         entry: Its deadline; None once it will not tick any more.
         tick: The tick that waits, if one does.
         skipped: Ticks that came due while another one waited.
     """
 
-    __slots__ = ("due", "entry", "handler", "interval", "key", "message", "security", "skipped", "table", "tick", "trace")
+    __slots__ = ("count", "entry", "handler", "interval", "key", "message", "security", "skipped", "start", "table", "tick", "trace")
 
     def __init__(
         self, table: TimerTable, key: Hashable, message: Any, handler: HandlerInfo, security: SecurityContext, trace: str | None
@@ -68,14 +68,14 @@ class _Timer:
         self.security = security
         self.trace = trace
         self.interval: float | None = None
-        self.due = 0.0
+        self.start = 0.0
+        self.count = 0
         self.entry: Entry | None = None
         self.tick: Delivery | None = None
         self.skipped = 0
 
     def arm(self, due: float) -> None:
         """The next tick comes then."""
-        self.due = due
         kernel = self.table.cell.kernel
         self.entry = kernel.deadlines.add(due, self.fire)
         kernel.timers += 1
@@ -93,14 +93,14 @@ class _Timer:
         cell = self.table.cell
         self.entry = None
         cell.kernel.timers -= 1
-        if cell.closed:
+        if cell.closed or (cell.kernel.closing and not cell.kernel.household.owns(cell)):  # what is there is done, and nothing is begun
             for timer in self.table.by_key.values():
                 timer.disarm()  # what waits is refused at the actor's end, with its other mail
             return
         if self.interval is None:
             self.send()
             return
-        missed = self._passed(self.interval)
+        missed, due = self._next(self.interval)
         if self.tick is not None:
             self.skipped += missed + 1
         else:
@@ -109,16 +109,21 @@ class _Timer:
         if self.has_ended():
             self.table.drop(self)  # its last tick is refused where every message is
         else:
-            self.arm(self.due)
+            self.arm(due)
 
-    def _passed(self, interval: float) -> int:
-        """Moves `due` to the first tick that lies ahead; returns how many beside the one that is due now lie behind."""
+    def _next(self, interval: float) -> tuple[int, float]:
+        """How many ticks lie behind beside the one that is due now, and when the first comes that lies ahead."""
         now = trio.current_time()
-        start, passed = self.due, max(0, math.floor((now - self.due) / interval))
-        self.due = start + (passed + 1) * interval
-        if self.due <= now:  # by rounding
-            self.due = max(now + interval, math.nextafter(now, math.inf))
-        return passed
+        passed = max(0, math.floor((now - self.start) / interval) - self.count)
+        due = self.start + (self.count + passed + 1) * interval
+        if due <= now:  # the quotient was rounded down
+            passed += 1
+            due += interval
+        self.count += passed + 1
+        if due <= now:  # the clock is too coarse for such an interval
+            due = self.start = max(now + interval, math.nextafter(now, math.inf))
+            self.count = 0
+        return passed, due
 
     def send(self) -> None:
         """Puts a tick where it waits for its turn."""
@@ -127,8 +132,11 @@ class _Timer:
         tick = self.tick = make_delivery(cell, self.handler, self.message, self.security, cell)
         if self.trace is not None:
             tick.postmark = Postmark((), self.trace)
+        inlet = table.inlet
+        if inlet is None:
+            inlet = table.inlet = Inlet(cell, table._taken)
         table.waiting[tick] = self
-        table.inlet.put(tick)
+        inlet.put(tick)
 
     def has_ended(self) -> bool:
         """Whether nothing is permitted any more under the authority that it was set under, or to the actor at all."""
@@ -147,6 +155,7 @@ class TimerTable:
     Attributes:
         by_key: The timers that may tick, or whose tick waits.
         waiting: The ticks that wait.
+        inlet: Where they wait; None while none does, for most timers of idle actors are far from due.
     """
 
     __slots__ = ("by_key", "cell", "inlet", "waiting")
@@ -155,12 +164,13 @@ class TimerTable:
         self.cell = cell
         self.by_key: dict[Hashable, _Timer] = {}
         self.waiting: dict[Delivery, _Timer] = {}
-        self.inlet = Inlet(cell, self._taken)
+        self.inlet: Inlet | None = None
 
     def _taken(self, tick: Delivery) -> None:
         """A tick has left for its turn: whatever is done to its timer from now on, the actor has it."""
         timer = self.waiting.pop(tick)
         timer.tick = None
+        self._leave_inlet()
         if timer.entry is None or timer.has_ended():
             try:
                 self.drop(timer)
@@ -181,8 +191,9 @@ class TimerTable:
         if tick is not None:
             timer.tick = None
             self.waiting.pop(tick, None)
-            if self.inlet.discard(tick):
+            if self.inlet is not None and self.inlet.discard(tick):
                 self.cell.kernel.record("cancelled", tick)
+            self._leave_inlet()
 
     def clear(self) -> int:
         """Ends all of them; returns how many."""
@@ -192,6 +203,10 @@ class TimerTable:
             self.end(timer)
         self._leave_if_empty()
         return len(timers)
+
+    def _leave_inlet(self) -> None:
+        if not self.waiting:
+            self.inlet = None
 
     def _leave_if_empty(self) -> None:
         extra = self.cell.extra
@@ -353,7 +368,8 @@ def _put(
     timer.interval = interval
     table.by_key[key] = timer
     extra.timers = table
-    timer.arm(trio.current_time() + after)
+    timer.start = trio.current_time() + after
+    timer.arm(timer.start)
 
 
 def _cancel(cell: Cell, key: Hashable) -> bool:

@@ -453,6 +453,37 @@ async def test_a_ticker_of_1_ms_against_a_slow_handler_never_fills_the_mailbox_a
         assert conserved(system)
 
 
+async def test_a_ticker_that_is_always_busy_does_not_hold_up_the_end_of_its_system(autojump_clock: MockClock) -> None:
+    async def slow(_: Any) -> None:
+        await trio.sleep(0.05)
+
+    async with make(grace=5) as system:
+        ref = await system.spawn(Clocked)
+        await ref.ask(Call(lambda actor: actor.ctx.timers.every("t", Do(slow), 0.001)))
+        await trio.sleep(0.5)
+    assert trio.current_time() <= 0.5 + 2 * 0.05 + 1e-9, "the tick in progress and the one that waits are done, and no other comes"
+    assert system.statistics().timers == 0
+    assert conserved(system)
+
+
+@pytest.mark.slow
+async def test_a_tenth_of_a_second_is_the_same_tenth_after_a_million_ticks(autojump_clock: MockClock) -> None:
+    times: list[float] = []
+
+    def note(_: Any) -> None:
+        times.append(trio.current_time())
+
+    async with make() as system:
+        ref = await system.spawn(Clocked)
+        await ref.ask(Call(lambda actor: actor.ctx.timers.every("t", Call(note), 0.1)))
+        await trio.sleep(100_000.05)
+        times.clear()
+        await trio.sleep(100)
+        assert len(times) == 1000
+        assert max(abs(time * 10 - round(time * 10)) for time in times) < 1e-6
+        assert conserved(system)
+
+
 # -- where timers may be set, and with what ------------------------------------------------------------------------------------------------------------------
 
 

@@ -55,7 +55,7 @@ async def test_a_tick_is_under_the_context_of_the_message_that_set_its_timer_and
         await ref.ask(start(5), context=narrow)
         await trio.sleep(1.5)
         await ref.ask(start(6), context=narrow)
-        await trio.sleep(1)
+        await trio.sleep(1.2)
         await ref.ask(Call(lambda actor: actor.ctx.timers.cancel_all()))  # under the root's
         await ref.ask(start(7))
         await trio.sleep(1.5)
