@@ -20,6 +20,7 @@ from retinue.actors.runtime.current import Delivery, Suspension, current, make_d
 from retinue.actors.runtime.cycles import add_wait, check_cycle, check_restarting, drop_wait
 from retinue.actors.runtime.derivation import answered, sending
 from retinue.actors.runtime.due import deadline_of
+from retinue.actors.runtime.errors import AskCycle
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import close_left_open, enclose, not_awaited, resume
 from retinue.capabilities.consent import MAX_APPROVALS
@@ -113,6 +114,11 @@ async def post_and_wait(cell: Cell, kernel: Kernel, delivery: Delivery, slot: As
         slot.stage = ROOM
         delivery.cell.extras().waiters[delivery] = None  # a pool may have handed it to a worker
     slot.arm()
+    if asker is not None and delivery.cell is not cell:  # a pool has chosen whose answer it will be
+        try:
+            check_cycle(asker, delivery.cell, current_task(), f"the ask of {cell.path} for {label}")
+        except AskCycle as ring:
+            slot.turn_away(ring)
     return await wait_for_answer(delivery, slot)
 
 

@@ -174,6 +174,46 @@ async def test_a_worker_that_asks_back_whom_it_works_for_closes_a_ring(kind: str
         assert conserved(system)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in POOLS if kind != "work_pulling"])
+async def test_a_ring_by_way_of_a_worker_that_was_chosen_is_found(kind: str, autojump_clock: MockClock) -> None:
+    """The worker waits for the asker already, and the asker's message would wait for the worker."""
+
+    class Asker(rt.Actor):
+        @rt.handler
+        async def job(self, message: Job) -> str:
+            await trio.sleep(2)
+            with pytest.raises(rt.AskCycle, match="/user/asker"):
+                await pool.ask(Quick(key="same"))
+            return "found"
+
+        @rt.handler
+        def quick(self, message: Quick) -> str:
+            return "asked back"
+
+    class Back(rt.Actor):
+        @rt.handler
+        async def job(self, message: Job) -> str:
+            await trio.sleep(1)
+            return await asker.ask(Quick())
+
+        @rt.handler
+        async def quick(self, message: Quick) -> str:
+            return await self.ctx.parent.ask(Quick(key="same"))  # type: ignore[union-attr]
+
+    async with make() as system:
+        pool = await system.spawn_pool(Back, pool=POOLS[kind](1))
+        asker = await system.spawn(Asker, name="asker")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pool.ask, Job(key="same"))
+            assert await asker.ask(Job()) == "found"
+        assert trio.current_time() == 2
+        with pytest.raises(rt.AskCycle):
+            await pool.ask(Quick(key="same"))  # a worker that asks its own pool, and is chosen itself
+        assert trio.current_time() == 2
+        await system.wait_quiet()
+        assert conserved(system)
+
+
 async def test_a_ring_by_way_of_a_message_that_still_waits_at_the_front_ends_with_the_deadline(autojump_clock: MockClock) -> None:
     """Another worker might take it: nobody can tell that it is a ring."""
 
