@@ -26,6 +26,8 @@ from retinue._twin import Call, Keys, Options, Revoked, Twin, TwinRef, unwrap
 from retinue._twin_approvals import AioApprovals
 from retinue._twin_loops import Loops
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue._twin_topics import AioReceptionist, AioTopics
+from retinue._twin_virtual import AioVirtual
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.errors import StreamClosed
 from retinue.actors.runtime.portal import PULSE
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
     from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.virtual import Virtual
     from retinue.actors.runtime.watch import Terminated
     from retinue.client.on_asyncio import connect
     from retinue.mailbox.letters import DeadLetters
@@ -173,6 +176,14 @@ class ActorSystem:
         ref: CoreRef[A] = await _run(self._loops, twin, partial(twin.core.spawn_group, cores, pool=pool, **options))
         return Ref(ref, twin, self._loops)
 
+    async def spawn_virtual(self, cls: type[A], *arguments: Any, **keywords: Any) -> AioVirtual[A]:
+        """Makes a region of virtual actors; arguments, keywords and errors as for `retinue.ActorSystem.spawn_virtual`."""
+        twin, loops = self._twin, self._loops
+        twin.check_holder("system.spawn_virtual")
+        arguments, keywords = unwrap(arguments), unwrap(keywords)
+        core: Virtual[A] = await _run(loops, twin, partial(twin.core.spawn_virtual, cls, *arguments, **keywords))
+        return AioVirtual(core, partial(_run, loops, twin), partial(_wrap, twin=twin, loops=loops))
+
     async def adopt(self, actor: ActorRef[Any] | ActorProxy[Any], **options: Unpack[AdoptOptions]) -> Ref[Any]:
         """Gives a pykka actor that exists already an address, a gate and a mailbox under `/user`; arguments and errors as for `retinue.ActorSystem.adopt`."""
         twin = self._twin
@@ -219,6 +230,16 @@ class ActorSystem:
     def registry(self) -> Names:
         """Names and paths of living actors."""
         return Names(self._twin, self._loops)
+
+    @property
+    def topics(self) -> AioTopics:
+        """Topics: publish to all who have subscribed."""
+        return AioTopics(self._twin, partial(_run, self._loops, self._twin), partial(_wrap, twin=self._twin, loops=self._loops))
+
+    @property
+    def receptionist(self) -> AioReceptionist:
+        """Who offers which service."""
+        return AioReceptionist(self._twin, partial(_run, self._loops, self._twin), partial(_wrap, twin=self._twin, loops=self._loops))
 
     @property
     def audit(self) -> SystemAudit:

@@ -31,6 +31,8 @@ from retinue._twin_approvals import SyncApprovals
 from retinue._twin_books import SystemAudit, SystemBudgets
 from retinue._twin_futures import Future
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue._twin_topics import SyncReceptionist, SyncTopics
+from retinue._twin_virtual import SyncVirtual
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.errors import StreamClosed, SystemClosed
 from retinue.actors.runtime.portal import PORTAL_CAPACITY, PULSE, Latch
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
     from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.virtual import Virtual
     from retinue.actors.runtime.watch import Terminated
     from retinue.client.blocking import connect
     from retinue.mailbox.letters import DeadLetters
@@ -163,6 +166,14 @@ class ActorSystem:
         ref: CoreRef[A] = _run(twin, partial(twin.core.spawn_group, cores, pool=pool, **options))
         return Ref(ref, twin)
 
+    def spawn_virtual(self, cls: type[A], *arguments: Any, **keywords: Any) -> SyncVirtual[A]:
+        """Makes a region of virtual actors; arguments, keywords and errors as for `retinue.ActorSystem.spawn_virtual`."""
+        twin = self._twin
+        twin.check_holder("system.spawn_virtual")
+        arguments, keywords = unwrap(arguments), unwrap(keywords)
+        core: Virtual[A] = _run(twin, partial(twin.core.spawn_virtual, cls, *arguments, **keywords))
+        return SyncVirtual(core, partial(_run, twin), partial(_wrap, twin=twin))
+
     def adopt(self, actor: ActorRef[Any] | ActorProxy[Any], **options: Unpack[AdoptOptions]) -> Ref[Any]:
         """Gives a pykka actor that exists already an address, a gate and a mailbox under `/user`; arguments and errors as for `retinue.ActorSystem.adopt`."""
         twin = self._twin
@@ -205,6 +216,16 @@ class ActorSystem:
     def registry(self) -> Names:
         """Names and paths of living actors."""
         return Names(self._twin)
+
+    @property
+    def topics(self) -> SyncTopics:
+        """Topics: publish to all who have subscribed."""
+        return SyncTopics(self._twin, partial(_run, self._twin), partial(_wrap, twin=self._twin))
+
+    @property
+    def receptionist(self) -> SyncReceptionist:
+        """Who offers which service."""
+        return SyncReceptionist(self._twin, partial(_run, self._twin), partial(_wrap, twin=self._twin))
 
     @property
     def audit(self) -> SystemAudit:
