@@ -37,11 +37,11 @@ def feed_all(body, data, size):
 
 
 @pytest.mark.parametrize("encoding", PACKERS)
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000])
 @given(data=st.one_of(st.binary(max_size=300), st.binary(min_size=1, max_size=4).map(lambda piece: piece * 100)))
-def test_a_body_is_whole_in_whatever_pieces_it_comes(encoding, size, data):
+def test_a_body_is_whole_in_whatever_pieces_it_comes(encoding, data):
     packed = PACKERS[encoding](data)
-    assert feed_all(Body(encoding, max(len(packed), len(data), 1), "here"), packed, size) == data
+    for size in (1, 2, 3, 7, 10_000):
+        assert feed_all(Body(encoding, max(len(packed), len(data), 1), "here"), packed, size) == data
 
 
 @pytest.mark.parametrize("encoding", PACKERS)
