@@ -25,8 +25,8 @@ def killed_error(path: str) -> Killed:
 
 def deadly(door: Door, delivery: Delivery, *, after: bool) -> HandlerInfo:
     """The handler of a message as it runs when it is to die: at once, or (`after`) when it has done its work and is about to answer. The gate comes before it."""
-    handler: HandlerInfo = delivery.handler.origin
-    path = delivery.cell.path
+    usual: HandlerInfo = delivery.handler
+    handler = usual.origin
     function = handler.function
     made = handler.copy()
     made.origin = made  # where a person's consent is waited for, this one goes on
@@ -35,22 +35,26 @@ def deadly(door: Door, delivery: Delivery, *, after: bool) -> HandlerInfo:
             handler.definition(type(delivery.message))  # a consent is for the real one
     made.definitions = dict(handler.definitions)
 
+    def death() -> Killed:
+        delivery.handler = usual  # once is enough: another worker of a pool may be given the message
+        return killed_error(delivery.cell.path)
+
     def plain(actor: Any, message: Any) -> None:
         if after:
             function(actor, message)
-        raise killed_error(path)
+        raise death()
 
     async def waiting(actor: Any, message: Any) -> None:
         if after:
             await function(actor, message)
-        raise killed_error(path)
+        raise death()
 
     async def stream(actor: Any, message: Any) -> AsyncIterator[Any]:
         if after:
             async with aclosing(function(actor, message)) as items:
                 async for item in items:
                     yield item
-        raise killed_error(path)
+        raise death()
 
     made.function = stream if handler.kind == GENERATOR else waiting if handler.kind == ASYNC else plain
     return door.prepared(made)

@@ -80,8 +80,7 @@ def _place(name: str, place: Any) -> Callable[[Cell | None], bool] | None:
     if place is None:
         return None
     if isinstance(place, Ref):
-        cell: Cell = place._cell
-        return lambda found: found is cell
+        return lambda found: found is not None and found.ref is place  # a virtual actor's cell is another one each time
     if isinstance(place, type) and issubclass(place, Actor):
         return lambda found: found is not None and issubclass(found.spec.cls, place)
     if name == "sender" and place == OUTSIDE:

@@ -60,6 +60,36 @@ async def test_the_first_rule_that_strikes_is_the_one(actor_system: rt.ActorSyst
         assert repr(faults._rules[0]) == "<FaultRule duplicate: 1>"
 
 
+async def test_pools_and_virtual_actors_are_struck_as_any(actor_system: rt.ActorSystem, virtual_clock: Any) -> None:
+    pool = await actor_system.spawn_pool(Sum, pool=rt.Pool.round_robin(2), name="pool")
+    pulling = await actor_system.spawn_pool(Sum, pool=rt.Pool.work_pulling(2, retries=1), name="pulling")
+    sums = await actor_system.spawn_virtual(Sum, name="sums", idle=5)
+    with rtt.Faults(actor_system) as faults:
+        for ref in (pool, pulling, sums["ada"]):
+            lost = faults.drop(Add, to=ref, times=1)
+            with pytest.raises(rt.AskTimeout):
+                await ref.ask(Add(1), timeout=1)
+            faults.delay(Add, 2, to=ref, times=1)
+            start = trio.current_time()
+            assert (await ref.ask(Add(2)))[-1] == 2
+            assert since(start) == 2
+            faults.duplicate(Add, to=ref, times=1)
+            assert (await ref.ask(Add(3)))[-1] == 3
+            await actor_system.wait_quiet()
+            rtt.assert_conserved(actor_system)
+            assert lost.hits == 1
+        faults.clear()
+        await trio.sleep(20)  # Ada's sum is passivated meanwhile
+        faults.delay(Add, 20, to=sums["ada"], times=1)
+        assert await sums["ada"].ask(Add(4)) == [4]
+        assert faults.kill(sums["ada"])
+        assert await sums["ada"].ask(Add(5)) == [5]
+        killed = faults.kill(Add, to=pulling, times=1)
+        assert (await pulling.ask(Add(6)))[-1] == 6  # by another worker
+        assert killed.hits == 1
+    rtt.assert_conserved(actor_system)
+
+
 async def test_a_seed_repeats_what_is_struck(actor_system: rt.ActorSystem) -> None:
     async def struck(seed: int) -> list[int]:
         ref = await actor_system.spawn(Sum)
