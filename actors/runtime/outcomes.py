@@ -77,7 +77,9 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
     if failure is None and kernel.faults is not None:
         failure = kernel.faults.killed(delivery)
     if failure is None:
-        if cell.closed and not delivery.expired and cell.hand_back(delivery):  # the worker is being stopped, and the message goes to another
+        if (
+            cell.closed and not delivery.expired and cell.hand_back(delivery)
+        ):  # the worker is being stopped, and the message goes to another
             kernel.door.tally.unhandled(cell)
             return error
         answer: BaseException = _cancellation(cell, delivery)
@@ -97,7 +99,8 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
     denied = is_a(failure, AuthorityError) and delivery.handler is not None
     if fatal is None and not delivery.expired and not _is_answer(delivery, failure) and cell.hand_back(delivery):
         kernel.door.tally.unhandled(cell)
-        _log.warning("%s failed on %s, which another worker gets now", cell.path, type(delivery.message).__qualname__, exc_info=failure)
+        label = type(delivery.message).__qualname__
+        _log.warning("%s failed on %s (%s), which another worker gets now", cell.path, label, type(failure).__qualname__)
         lifecycle.fail(cell, failure)
         _let_go(delivery)
         return answer

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.asks import QUEUED, RUNNING, AskSlot, TakenSlot
 from retinue.actors.runtime.cell import DEAD, IDLE, Cell
@@ -28,6 +28,8 @@ from retinue.actors.runtime.scheduler import BREATH
 from retinue.mailbox.envelope import Postmark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from retinue.actors.runtime.asks import RoomSlot
     from retinue.actors.runtime.cell import Spec
     from retinue.actors.runtime.current import Delivery
@@ -170,15 +172,18 @@ class Puller(Worker):
             return False
         return until != math.inf and perf_counter() > until and self.front.has_mail
 
+    def signal(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Puts an entry into the control lane. If this one was about to look for mail, another one does: the entry may take its time."""
+        super().signal(function, *arguments)
+        if self.front.has_mail:
+            self.front.wake()
+
     def settle(self) -> None:
         """Ends a turn: idle, or back into the ready queue."""
         super().settle()
         self.until = None
-        front = self.front
         if self.state == IDLE:
-            front.look(self)
-        elif front.has_mail:
-            front.wake()  # this one was woken for it, perhaps, and has other things to do
+            self.front.look(self)
 
     def hand_back(self, delivery: Delivery) -> bool:
         """The worker has failed on the message, or ends with it: gives it back, to be tried once more, where it may be. False where it has to be settled here.

@@ -16,6 +16,7 @@ from trio.testing import MockClock
 
 import retinue as rt
 from core_hosts import conserved, reasons
+from core_puppet import Do, Puppet
 from pool_actors import Count, Declared, Fault, Job, Ledger, PoolWorker, Quick, ThreadWorker, workers_of
 
 
@@ -61,6 +62,39 @@ def test_nothing_waits_while_a_worker_is_idle(size: int, steps: list[tuple[str, 
                 assert not (idle and states["/user/pool"].queued), states
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+async def test_a_worker_that_was_woken_and_is_to_end_first_leaves_the_message_to_another(autojump_clock: MockClock) -> None:
+    class Slow(PoolWorker):
+        async def on_stop(self, reason: rt.StopReason) -> None:
+            await trio.sleep(5)
+
+    async with make() as system:
+        ledger = Ledger()
+        pool = await system.spawn_pool(Slow, ledger, pool=rt.Pool.work_pulling(2))
+        puppet = await system.spawn(Puppet)
+        await system.wait_quiet()
+        first, _ = workers_of(system, pool)
+
+        async def script(_: Any) -> None:
+            pool.tell(Quick(1))
+            await first.stop()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(puppet.ask, Do(script))
+            await trio.sleep(1)
+            assert ledger.done == [("1", 1)]
+
+
+async def test_a_worker_that_was_woken_and_has_mail_of_its_own_leaves_the_message_to_another(autojump_clock: MockClock) -> None:
+    async with make() as system:
+        ledger = Ledger()
+        pool = await system.spawn_pool(PoolWorker, ledger, pool=rt.Pool.work_pulling(2))
+        await system.wait_quiet()
+        pool.tell(Quick(1))
+        workers_of(system, pool)[0].tell(Job(2, seconds=5))
+        await trio.sleep(1)
+        assert ledger.done == [("1", 1)] and ledger.begun == [("0", 2)]
 
 
 async def test_an_urgent_one_after_a_thousand_is_the_next(autojump_clock: MockClock) -> None:
