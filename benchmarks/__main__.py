@@ -16,11 +16,12 @@ from benchmarks.border.command import border
 from benchmarks.harness import calibrate, gc_policy
 from benchmarks.mutants.command import mutants
 from benchmarks.results import RESULTS, plain, put_part
+from benchmarks.runtime.latency import LATENCY_TITLE, LatencyResult, latency_results
 from benchmarks.runtime.measures import MEASURES
-from benchmarks.runtime.suite import CONTENDERS, OURS, IdleResult, MeasureResult, idle_results, load, measure_results
+from benchmarks.runtime.suite import CONTENDERS, OURS, IdleResult, MeasureResult, block_of, idle_results, load, measure_results
 from benchmarks.savina.command import savina
 
-NAMES = [measure.name for measure in MEASURES] + ["idle"]
+NAMES = [measure.name for measure in MEASURES] + ["latency", "idle"]
 
 METHOD = """Ratios compare neighbours in time: in each of {rounds} rounds every contender runs one block of about {seconds:g} s, all in one process, in an order
 that rotates; a ratio is formed within a round, and the median over the rounds is given with its quartiles. Setting up and tearing down are not
@@ -98,6 +99,13 @@ def runtime(
             measures.append(result)
             _progress("")
             click.echo(f"\n{result.measure.title}\n{plain(report.measure_table(result))}")
+    latency: LatencyResult | None = None
+    if not only or "latency" in only:
+        latency = latency_results(
+            [contender.name for contender in contenders], rounds=rounds, probes=50 if quick else 200, progress=_progress
+        )
+        _progress("")
+        click.echo(f"\n{LATENCY_TITLE}\n{plain(report.latency_table(latency))}")
     if not only or "idle" in only:
         loaded = [contender.name for contender in contenders]
         idle.extend(idle_results(loaded, largest=100_000 if quick else None, progress=_progress))
@@ -105,13 +113,15 @@ def runtime(
         click.echo(f"\nMemory of idle actors\n{plain(report.idle_table(idle))}")
     if write:
         method = METHOD.format(rounds=rounds, seconds=seconds, gc="CPython's default" if policy == "default" else "raised")
-        put_part(report.markdown(facts, method, measures, idle))
+        put_part(report.markdown(facts, method, measures, idle, latency))
         click.echo(f"\nwritten: {RESULTS.name}")
 
 
 def _profile(name: str) -> None:
     [contender], _ = load([OURS])
-    block = contender.blocks[name]
+    block = block_of(contender, name)
+    if block is None:
+        raise click.UsageError(f"{contender.name} has no {name}")
     count = calibrate(block, 1.0)
     click.echo(f"{name}: {count / block.run(count):,.0f} a second without the profiler, {count:,} of them")
     profiler = cProfile.Profile()

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.harness import Spread, ratios, spread
 from benchmarks.results import Row, facts_list, joined, marked
+from benchmarks.runtime.latency import LATENCY_HOW, LATENCY_TITLE, LatencyResult
 from benchmarks.runtime.measures import Target
 from benchmarks.runtime.suite import OURS, IdleResult, MeasureResult
 
-__all__ = ["idle_table", "markdown", "measure_table", "verdict"]
+__all__ = ["idle_table", "latency_table", "markdown", "measure_table", "verdict"]
 
 
 def _figure(value: float) -> str:
@@ -77,11 +78,33 @@ def idle_table(results: Sequence[IdleResult]) -> list[Row]:
     return rows
 
 
-def markdown(facts: Mapping[str, str], method: str, measures: Sequence[MeasureResult], idle: Sequence[IdleResult]) -> str:
+def latency_table(result: LatencyResult) -> list[Row]:
+    """Header first; a row a contender."""
+    rows: list[Row] = [("who", "median, ms (quartiles)", "99th of 100, ms (quartiles)", "retinue's is lower by (quartiles)", "target")]
+    for name, late in result.late.items():
+        lower = result.lower.get(name)
+        said = "" if lower is None else "≥ 1×: reached" if lower.median >= 1 else "≥ 1×: NOT reached"
+        rows.append((name, _spread(result.median[name]), _spread(late), "" if lower is None else _ratio(lower), said))
+    return rows
+
+
+def _spread(figures: Spread) -> str:
+    return f"{_figure(figures.median)} ({_figure(figures.low)} – {_figure(figures.high)})"
+
+
+def markdown(
+    facts: Mapping[str, str],
+    method: str,
+    measures: Sequence[MeasureResult],
+    idle: Sequence[IdleResult],
+    latency: LatencyResult | None = None,
+) -> str:
     """This command's part of RESULTS.md."""
     parts = ["# Results", "Written by `python -m benchmarks runtime --write`. The machine and the method:", facts_list(facts), method]
     for result in measures:
         parts += [f"## {result.measure.title}", result.measure.how, marked(measure_table(result))]
+    if latency is not None:
+        parts += [f"## {LATENCY_TITLE}", LATENCY_HOW, marked(latency_table(latency))]
     if idle:
         parts += [
             "## Memory of idle actors",

@@ -133,9 +133,34 @@ MEASURES = (
         "asks",
         "10,000 asks wait at once, on 100 actors whose handlers never return; timed from the cancellation to the end of the last asker.",
     ),
+    Measure(
+        "crash_storm",
+        "crash storm: 1 % failing",
+        "messages",
+        "Bursts of 1,000 messages to 10 actors; one of a hundred makes its handler raise. The failure is logged with its traceback (to nobody), the actor begins anew with "
+        "its mail kept. Checked: what was handled, how often they began, and the dead letters.",
+        (Target("pykka", 1), Target("trio", 1)),
+    ),
+    Measure(
+        "slow_subscriber",
+        "a topic with one slow in 100",
+        "deliveries",
+        "A topic has 100 subscribers, of whom one takes 50 ms a message. Bursts of 100 messages are published; timed until the 99 others have had each burst, which must be "
+        "all of it, while the slow one misses some, counted.",
+        (Target("pykka", 1), Target("trio", 1)),
+    ),
+    Measure(
+        "wake_one",
+        "10,000 idle actors, one woken",
+        "asks",
+        "10,000 actors are idle, and one after the other, far apart, is asked once: the reciprocal is the latency of waking an actor that has been idle.",
+        (Target("pykka", 1), Target("trio", 1)),
+    ),
 )
 
 IDLE = (
+    Idle("retinue", 10_000, bytes_each=700),
+    Idle("trio", 10_000),
     Idle("retinue", 100_000, bytes_each=700),
     Idle("retinue", 100_000, traced=True),
     Idle("retinue", 1_000_000, bytes_each=700, total=700_000_000),

@@ -12,9 +12,10 @@ from pathlib import Path
 import attrs
 
 from benchmarks.harness import Block, Contender, Timed, interleave, quiet
+from benchmarks.runtime import slow_subscriber, storms, waking
 from benchmarks.runtime.measures import IDLE, MEASURES, Idle, Measure
 
-__all__ = ["CONTENDERS", "OURS", "IdleResult", "MeasureResult", "idle_results", "load", "measure_results"]
+__all__ = ["CONTENDERS", "OURS", "IdleResult", "MeasureResult", "block_of", "idle_results", "load", "measure_results"]
 
 OURS = "retinue"
 
@@ -27,6 +28,14 @@ CONTENDERS: Mapping[str, str] = {
     "floor": "benchmarks.runtime.floor:CONTENDER",
 }
 """Name → where it is defined, ours first. Each of these modules has a function `idle(count, meter)` too."""
+
+
+MORE: Mapping[str, Mapping[str, Block]] = {
+    "crash_storm": storms.BLOCKS,
+    "slow_subscriber": slow_subscriber.BLOCKS,
+    "wake_one": waking.BLOCKS,
+}
+"""Measures that stand in a module of their own, all contenders together."""
 
 
 @attrs.frozen
@@ -65,8 +74,13 @@ def load(names: Iterable[str]) -> tuple[list[Contender], dict[str, str]]:
     return loaded, absent
 
 
+def block_of(contender: Contender, measure: str) -> Block | None:
+    """What a contender does in a measure, or None."""
+    return contender.blocks.get(measure) or MORE.get(measure, {}).get(contender.name)
+
+
 def _blocks(measure: Measure, contenders: Collection[Contender]) -> dict[str, Block]:
-    blocks = {contender.name: contender.blocks[measure.name] for contender in contenders if measure.name in contender.blocks}
+    blocks = {contender.name: block for contender in contenders if (block := block_of(contender, measure.name)) is not None}
     ours = next((contender for contender in contenders if contender.name == OURS), None)
     if ours is not None:
         for target in measure.targets:

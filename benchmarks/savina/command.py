@@ -99,9 +99,7 @@ def _progress(text: str) -> None:
     "--with", "names", default=",".join(CONTENDERS), callback=_split, help=f"Only these contenders, by comma: {', '.join(CONTENDERS)}."
 )
 @click.option("--rounds", type=click.IntRange(1), default=None, help="Rounds. Default 7 (quick: 3).")
-@click.option(
-    "--gc", "policy", type=click.Choice(["default", "tuned"]), default="tuned", show_default=True, help="Collector's thresholds."
-)
+@click.option("--gc", "policy", type=click.Choice(["default", "tuned"]), default="tuned", show_default=True, help="Collector's thresholds.")
 @click.option("--write", is_flag=True, help="Write this part of benchmarks/RESULTS.md.")
 def savina(quick: bool, only: list[str], names: list[str], rounds: int | None, policy: str, write: bool) -> None:
     """The field's benchmark: twelve programs of Savina, ours beside pykka, bare trio and others."""
