@@ -21,7 +21,7 @@ import trio
 import trio.testing
 
 from retinue.actors.hosts.thread import JOIN_TIMEOUT
-from retinue.actors.runtime.portal import Latch
+from retinue.actors.testing.waiting import waiting_threads
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -171,39 +171,24 @@ class VirtualClock(trio.abc.Clock):
     def _works(self) -> list[tuple[object, str, float]]:
         """What works: something to know it by again, words for it, and the real seconds that it has."""
         works: list[tuple[object, str, float]] = []
+        calls = trio.testing.active_thread_count()
+        idents: set[int] = set()
+        if calls or any(worker.working for kernel in self._kernels for worker in kernel.threads):
+            idents, waiting = waiting_threads([kernel.portal for kernel in self._kernels])
+            calls -= waiting
         for kernel in self._kernels:
             for worker in kernel.threads:
                 text = worker.working
-                if text is not None:
+                if text is not None and getattr(worker, "ident", 0) not in idents:
                     works.append((worker, text, self._hang_after if worker.due is None else min(JOIN_TIMEOUT, self._hang_after)))
             if len(kernel.portal):
                 works.append(
                     (kernel.portal, f"{len(kernel.portal)} calls from other threads wait for the system {kernel.name!r}", math.inf)
                 )
-        calls = trio.testing.active_thread_count()
-        if calls:
-            calls -= self._that_wait_for_us()
         self._lost_calls = min(self._lost_calls, max(calls, 0))
         if calls > self._lost_calls:
             works.append((trio.to_thread, f"{calls} calls of trio.to_thread.run_sync are in their threads", self._hang_after))
         return works
-
-    def _that_wait_for_us(self) -> int:
-        """How many threads wait for a run of trio, or for one of our systems: they work at nothing."""
-        portals = [kernel.portal for kernel in self._kernels]
-        count = 0
-        for frame in list(sys._current_frames().values()):
-            step: Any = frame
-            while step is not None:
-                code = step.f_code
-                if code.co_name == _SENDS and code.co_filename.endswith(_THREADS):
-                    count += 1
-                    break
-                if code is Latch.wait.__code__ and step.f_locals.get("portal") in portals:
-                    count += 1
-                    break
-                step = step.f_back
-        return count
 
     def _is_held(self, idle: float) -> bool:
         works = self._works()
@@ -226,11 +211,6 @@ class VirtualClock(trio.abc.Clock):
                 _stacks(),
             )
         return held
-
-
-_SENDS: Final = "_send_message_to_trio"
-_THREADS: Final = "_threads.py"
-"""Where a thread is that waits for `trio.from_thread`; a trio that calls it otherwise makes such a thread one that works, and the clock lets go after `hang_after`."""
 
 
 def _somebody_waits_for_idle() -> bool:

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 import time
+from functools import partial
 
 import pykka
 import pytest
@@ -329,3 +330,32 @@ async def test_it_waits_for_a_store(clock, tmp_path):
         for number in range(20):
             assert await store.ask(AddFull(f"text {number}"), timeout=3600) == number + 1
     assert trio.current_time() == 0
+
+
+async def test_a_thread_that_was_just_answered_works_and_one_that_waits_hides_no_other(clock):
+    def there_and_back() -> None:
+        for _ in range(20):
+            trio.from_thread.run_sync(int)
+            time.sleep(0.002)
+
+    async with rt.ActorSystem() as system:
+        sleeper, worker = await system.spawn(Sleeper), await system.spawn(Worker)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(worker.ask, AskOn(sleeper, 7200), timeout=math.inf))  # its thread waits for an hour of the loop's
+            with trio.fail_after(60):
+                await trio.to_thread.run_sync(there_and_back)
+            assert trio.current_time() == 0
+    assert trio.current_time() == 3600
+
+
+async def test_a_blocking_actor_that_waits_for_a_report_of_the_loops_does_not_work(clock):
+    class Stasher(rt.Actor, blocking=True):
+        @rt.handler
+        def work(self, message: Work) -> str:
+            statistics = [self.ctx.system.statistics() for _ in range(20)]
+            time.sleep(message.seconds)
+            return str(statistics[-1].sent)
+
+    async with rt.ActorSystem() as system:
+        assert await (await system.spawn(Stasher)).ask(Work(), timeout=3600) == "1"
+        assert trio.current_time() == 0
