@@ -467,7 +467,7 @@ async def test_a_ticker_that_is_always_busy_does_not_hold_up_the_end_of_its_syst
 
 
 @pytest.mark.slow
-async def test_a_tenth_of_a_second_is_the_same_tenth_after_a_million_ticks(autojump_clock: MockClock) -> None:
+async def test_a_tenth_of_a_second_is_the_same_tenth_after_10000_ticks(autojump_clock: MockClock) -> None:
     times: list[float] = []
 
     def note(_: Any) -> None:
@@ -476,7 +476,7 @@ async def test_a_tenth_of_a_second_is_the_same_tenth_after_a_million_ticks(autoj
     async with make() as system:
         ref = await system.spawn(Clocked)
         await ref.ask(Call(lambda actor: actor.ctx.timers.every("t", Call(note), 0.1)))
-        await trio.sleep(100_000.05)
+        await trio.sleep(1_000.05)
         times.clear()
         await trio.sleep(100)
         assert len(times) == 1000
