@@ -256,3 +256,20 @@ async def test_a_strict_system_takes_no_virtual_actor_with_an_open_handler() -> 
         await system.spawn_virtual(Vault, name="vaults")
         with pytest.raises(rt.DefinitionError, match="strict"):
             await system.spawn_virtual(Session, Book())
+
+
+async def test_a_persons_consent_is_for_the_key_and_outlives_an_instance() -> None:
+    class Bank(rt.Actor):
+        @rt.handler(requires="vault.touch", approval=True)
+        def touch(self, message: Touch) -> str:
+            return f"{self.ctx.key}: {message.what}"
+
+    async with make() as system:
+        banks = await system.spawn_virtual(Bank, name="banks")
+        with pytest.raises(rt.ApprovalRequired) as asked:
+            await banks["ada"].ask(Touch("gold"))
+        token = await system.approvals.approve(asked.value.requests[0].id, reviewer="boss")
+        assert await banks.passivate("ada")
+        with pytest.raises(rt.ApprovalRequired):
+            await banks["bob"].ask(Touch("gold"), approvals=[token])
+        assert await banks["ada"].ask(Touch("gold"), approvals=[token]) == "ada: gold"
