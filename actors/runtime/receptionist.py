@@ -92,22 +92,22 @@ class _Registration:
 class Follower(Inlet):
     """An actor that follows a service: at most one listing waits for it, the newest."""
 
-    __slots__ = ("_hub", "_last", "key", "security")
+    __slots__ = ("_hub", "_last", "key", "under")
 
     def __init__(self, hub: Receptionist, key: ServiceKey[Any], cell: Cell, security: SecurityContext) -> None:
         super().__init__(cell)
         self._hub = hub
         self._last: tuple[Ref[Any], ...] | None = None
         self.key = key
-        self.security = security  # what the actor subscribed under: it hears of those that it may address under it
+        self.under = security  # what the actor subscribed under: it hears of those that it may address under it
 
     def show(self, cells: dict[Cell, Any], *, again: bool = False) -> None:
         """Tells the actor who is there now; what it was told before only where it asks `again`."""
         cell, kernel = self.cell, self.cell.kernel
-        if topic_rights.has_ended(kernel, self.security, cell):
+        if topic_rights.has_ended(kernel, self.under, cell):
             self.end()
             return
-        security = derivation.effective(self.security, cell.grant)
+        security = derivation.effective(self.under, cell.grant)
         refs = tuple(one.ref for one in cells if may_address(security, cell, one))
         if refs == self._last and not again:
             return
@@ -116,7 +116,7 @@ class Follower(Inlet):
         if self._items:
             self._items[0].message = listing
         else:
-            self.put(make_delivery(cell, cell.spec.private[Listing], listing, self.security, None))
+            self.put(make_delivery(cell, cell.spec.private[Listing], listing, self.under, None))
 
     def end(self) -> None:
         """Follows no longer; what waits becomes a dead letter."""
@@ -308,7 +308,7 @@ class Receptionist:
         if follower is None:
             follower = service.followers[cell] = Follower(self, key, cell, security)
             tie(cell, follower)
-        follower.security = security
+        follower.under = security
         follower.show(service.cells, again=True)
 
     def unfollow(self, key: ServiceKey[Any], cell: Cell) -> bool:

@@ -46,7 +46,7 @@ class Subscription(Inlet):
         closed: Whether it has ended.
     """
 
-    __slots__ = ("_hub", "_marker", "capacity", "closed", "lagged", "security", "topic")
+    __slots__ = ("_hub", "_marker", "capacity", "closed", "lagged", "topic", "under")
 
     def __init__(self, hub: Topics, cell: Cell, topic: Topic[Any], capacity: int, security: SecurityContext) -> None:
         super().__init__(cell)
@@ -54,7 +54,7 @@ class Subscription(Inlet):
         self._marker: Delivery | None = None
         self.topic = topic
         self.capacity = capacity
-        self.security = security  # what the actor subscribed under, and is told under that it lags
+        self.under = security  # what the actor subscribed under, and is told under that it lags
         self.lagged = 0
         self.closed = False
 
@@ -137,7 +137,7 @@ class Subscription(Inlet):
         else:
             victim = items.popleft()
             if handler is not None:
-                self._marker = make_delivery(cell, handler, Lagged(self.topic.name, 1), self.security, None)
+                self._marker = make_delivery(cell, handler, Lagged(self.topic.name, 1), self.under, None)
                 cell.kernel.sent += 1
                 items.appendleft(self._marker)
             extra = cell.extra

@@ -112,7 +112,7 @@ class Topics:
         entry = self._entries.get(topic.name)
         found = entry.subscriptions.get(cell) if entry is not None else None
         if entry is not None and found is not None:
-            found.capacity, found.security = capacity, security
+            found.capacity, found.under = capacity, security
             entry.lagged += found.squeeze()
             return found
         if cell.state == DEAD:
@@ -215,7 +215,7 @@ class Topics:
         gated, loopback, kind = topic.subscribe is not None, kernel.loopback, message.__class__
         for subscription in subscriptions:
             cell = subscription.cell
-            if gated and topic_rights.has_ended(kernel, subscription.security, cell):
+            if gated and topic_rights.has_ended(kernel, subscription.under, cell):
                 subscription.end()
                 count -= 1
                 continue
