@@ -266,6 +266,15 @@ async def test_what_is_an_answer_is_not_tried_again(autojump_clock: MockClock) -
         assert [number for _, number in ledger.begun] == [1, 2, 3] and conserved(system)
 
 
+async def test_what_came_with_tokens_is_not_tried_again_whether_or_not_it_needed_them() -> None:
+    async with make() as system:
+        ledger = Ledger()
+        pool = await system.spawn_pool(PoolWorker, ledger, pool=rt.Pool.work_pulling(2, retries=5))
+        with pytest.raises(Fault):
+            await pool.ask(Job(1, work="fail"), approvals=["a token"])
+        assert len(ledger.begun) == 1 and conserved(system)
+
+
 async def test_the_deadline_is_one_for_all_attempts(autojump_clock: MockClock) -> None:
     class Late(PoolWorker):
         @rt.handler
