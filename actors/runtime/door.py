@@ -94,6 +94,15 @@ class Door:
         """
         handler = delivery.handler
         context = delivery.context
+        if (
+            cell.gate_context is context and cell.gate_handler.requires == handler.requires
+        ):  # another handler for the same operation: the count goes on
+            key = (context, handler, cell.grant)
+            security = self._verdicts.get(key)
+            if security is not None and security is cell.gate_security:
+                delivery.security = security
+                cell.gate_handler = handler
+                return
         self.forget(cell)
         if cell.context is None:
             cell.context = self._kernel.template.copy()

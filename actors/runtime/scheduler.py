@@ -219,15 +219,22 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
         used = await _turn(kernel, cell, scope, began + longest)
         now = perf_counter()
         cell.worked += now - began
-        cell.settle()
+        if now - kernel.breath_at <= BREATH or used:
+            cell.settle()
+        else:
+            if now > kernel.tidy_at:
+                kernel.tidy()
+            if cell.head is None or cell.control or cell.actor is None:
+                cell.settle()
+                await cancel_shielded_checkpoint()
+            else:
+                cell.turn = None  # it is over, and more waits; but who is woken while trio looks around stands before it in the queue
+                await cancel_shielded_checkpoint()
+                cell.settle()
+            kernel.breath_at = perf_counter()
         del cell  # an idle worker must not keep the last actor alive
         if used:
             return True
-        if now - kernel.breath_at > BREATH:
-            if now > kernel.tidy_at:
-                kernel.tidy()
-            await cancel_shielded_checkpoint()
-            kernel.breath_at = perf_counter()
 
 
 @enable_ki_protection

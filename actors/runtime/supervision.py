@@ -139,7 +139,8 @@ def next_delay(cell: Cell, dice: random.Random | None = None) -> float | None:
     calm = not history or now - history[-1] - extra.delay * (1 + JITTER) > RESET_AFTER
     while len(history) > 1 and now - history[0] > window:
         history.popleft()
-    if sum(1 for when in history if now - when <= window) >= most:
+    recent = len(history) if history and now - history[0] <= window else 0  # more than one are recent, all of them
+    if recent >= most:
         return None
     first, longest = supervision.backoff
     wait = 0.0 if calm else min(max(extra.delay * 2, first), longest)

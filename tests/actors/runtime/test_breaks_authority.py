@@ -199,7 +199,7 @@ class Fragile(rt.Actor):
         if message.what == "hang":
             await trio.sleep_forever()
         if message.what == "wait":
-            await trio.sleep(0.01)
+            await trio.sleep(0.25)
         if message.what == "fail":
             raise ValueError("too late")
         return message.what

@@ -167,3 +167,37 @@ async def test_actors_that_have_ended_are_counted_exactly_however_many_they_are(
         found = await passes(system)
         assert sum(count for (_, _, operation), count in found.items() if operation == "vault.touch") == 4 * tally.MOST_RECORDS
         assert sum(count for (_, _, operation), count in found.items() if operation == "vault.peek") == tally.MOST_RECORDS
+
+
+class Twofold(rt.Actor):
+    """Two gated handlers for one operation."""
+
+    @rt.handler(requires="vault.touch")
+    def touch(self, _: Touch) -> str:
+        return "touched"
+
+    @rt.handler(requires="vault.touch")
+    def peek(self, _: Peek) -> str:
+        return "peeked"
+
+
+@pytest.mark.parametrize("detached", [False, True])
+async def test_handlers_for_one_operation_that_take_turns_are_counted_together_and_refused_together(
+    turn_system: rt.ActorSystem, detached: bool
+) -> None:
+    async with turn_system as system:
+        twofold = await system.spawn(Twofold, name="twofold")
+        ada = system.authority.mint("ada", ["vault.**"])
+        for _ in range(50):
+            assert await twofold.ask(Touch(), context=ada, detached=detached) == "touched"
+            assert await twofold.ask(Peek(), context=ada, detached=detached) == "peeked"
+        assert await passes(system) == {("/user/twofold", "ada", "vault.touch"): 100}
+        bob = system.authority.mint("bob", ["vault.touch"])
+        assert await twofold.ask(Touch(), context=bob, detached=detached) == "touched"
+        assert await twofold.ask(Peek(), context=bob, detached=detached) == "peeked"
+        system.authority.revoke(ada)
+        for message in (Touch(), Peek()):
+            with pytest.raises(rt.Denied):
+                await twofold.ask(message, context=ada, detached=detached)
+        assert await twofold.ask(Peek(), context=bob, detached=detached) == "peeked"
+        assert (await passes(system))["/user/twofold", "bob", "vault.touch"] == 3

@@ -6,8 +6,10 @@ import time
 from itertools import groupby
 
 import pytest
+import trio
 
 import retinue as rt
+from core_hosts import conserved
 
 
 @rt.message
@@ -67,3 +69,21 @@ async def test_with_a_seed_the_order_does_not_depend_on_how_long_a_message_takes
     light = await run(0.0, messages=70, seed=7)
     assert heavy == light
     assert [name for name, _ in groupby(heavy)] in (["busy", "quiet", "busy"], ["quiet", "busy"])
+
+
+async def test_who_is_woken_while_a_heavy_actor_takes_a_breath_goes_before_its_next_message() -> None:
+    log: list[str] = []
+    woken_at: list[int] = []
+    async with rt.ActorSystem("turns") as system:
+        busy = await system.spawn(Worker, log, "busy")
+        quiet = await system.spawn(Worker, log, "quiet")
+        for _ in range(20):
+            busy.tell(Burn(0.002))
+        while log.count("busy") < 15:
+            await trio.lowlevel.checkpoint()
+            if len(log) > len(woken_at) * 3:
+                woken_at.append(len(log))
+                quiet.tell(Probe())
+                assert conserved(system), "also in the middle of its work"
+    assert len(woken_at) >= 5
+    assert [log[place] for place in woken_at[1:]] == ["quiet"] * (len(woken_at) - 1)
