@@ -275,6 +275,23 @@ async def test_what_came_with_tokens_is_not_tried_again_whether_or_not_it_needed
         assert len(ledger.begun) == 1 and conserved(system)
 
 
+async def test_what_its_asker_has_given_up_is_not_tried_again(autojump_clock: MockClock) -> None:
+    class Shielded(PoolWorker):
+        @rt.handler(shield=True)
+        async def job(self, message: Job) -> str:
+            self.ledger.begun.append((self.name, message.number))
+            await trio.sleep(2)
+            raise Fault("too late to matter")
+
+    async with make() as system:
+        ledger = Ledger()
+        pool = await system.spawn_pool(Shielded, ledger, pool=rt.Pool.work_pulling(2, retries=5))
+        with pytest.raises(rt.AskTimeout):
+            await pool.ask(Job(1), timeout=1)
+        await trio.sleep(60)
+        assert len(ledger.begun) == 1 and conserved(system)
+
+
 async def test_the_deadline_is_one_for_all_attempts(autojump_clock: MockClock) -> None:
     class Late(PoolWorker):
         @rt.handler
