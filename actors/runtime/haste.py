@@ -35,6 +35,7 @@ def hurry(cell: Cell, until: float) -> None:
             kernel.cancel_turn(cell.turn, force=True)
 
     if until <= now:
+        unlimit(cell)  # a later one, which could hit `on_stop`
         cut()
     elif extra.limit is None or extra.limit[0] > until:
         unlimit(cell)
