@@ -251,105 +251,105 @@ async def test_timers_and_stashed_mail_of_an_instance_that_ends() -> None:
         assert conserved(system)
 
 
-def run_schedule(seed: int) -> None:
+class Schedule:
     """One schedule: senders, ends of all kinds and failures in an order that the seed decides."""
-    dice = random.Random(seed)
 
-    async def pause(most: float) -> None:
-        if dice.random() < 0.5:
-            await trio.sleep(dice.random() * most)
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.dice = random.Random(seed)
+        self.book = Book(on_start=self.start, on_stop=self.stop)
+        self.expected: dict[tuple[str, str], list[int]] = {}
+        self.system: rt.ActorSystem
+        self.sessions: rt.Virtual[Session]
+
+    async def pause(self, most: float) -> None:
+        if self.dice.random() < 0.5:
+            await trio.sleep(self.dice.random() * most)
         else:
-            for _ in range(dice.randrange(4)):
+            for _ in range(self.dice.randrange(4)):
                 await trio.lowlevel.checkpoint()
 
-    async def start(_: Session) -> None:
-        await pause(0.3)
-        if dice.random() < 0.1:
+    async def start(self, _: Session) -> None:
+        await self.pause(0.3)
+        if self.dice.random() < 0.1:
             raise Broken("at the start")
 
-    async def stop(_: Session, __: str) -> None:
-        await pause(0.3)
-        if dice.random() < 0.1:
+    async def stop(self, _: Session, __: str) -> None:
+        await self.pause(0.3)
+        if self.dice.random() < 0.1:
             raise Broken("at the end")
 
-    async def main() -> None:
-        book = Book(on_start=start, on_stop=stop)
+    async def sender(self, name: str) -> None:
+        for number in range(12):
+            key = self.dice.choice("abc")
+            ref = self.sessions[key]
+            kind = self.dice.randrange(4)
+            try:
+                if kind == 0:
+                    await ref.ask(Count(), timeout=self.dice.choice([0.05, 30.0]))
+                elif kind == 1:
+                    if ref.tell(Number(name, number)):
+                        self.expected.setdefault((key, name), []).append(number)
+                elif kind == 2:
+                    if await ref.send(Number(name, number)):
+                        self.expected.setdefault((key, name), []).append(number)
+                else:
+                    await ref.ask(RunAsync(lambda _: self.pause(0.1)))
+            except (rt.RetinueError, Broken):
+                pass
+            await self.pause(0.4)
+
+    async def ender(self) -> None:
+        for _ in range(10):
+            await self.pause(0.5)
+            key = self.dice.choice("abc")
+            kind = self.dice.randrange(4)
+            try:
+                if kind == 0:
+                    await self.sessions.passivate(key)
+                elif kind == 1:
+                    await self.sessions[key].stop()
+                else:
+                    await self.sessions[key].send(Leave() if kind == 2 else Fail())
+            except rt.MailboxFull:
+                pass
+            assert conserved(self.system)
+
+    async def main(self) -> None:
+        dice, book = self.dice, self.book
         supervision = rt.Supervision(restart=dice.choice(["permanent", "transient", "temporary"]), intensity=(2, 60))
         mailbox = dice.choice([rt.Mailbox(), rt.Mailbox.bounded(8), rt.Mailbox.unbounded()])
-        options = {"seed": seed} if dice.random() < 0.5 else {}
-        async with make(**options) as system:
-            sessions = await system.spawn_virtual(
-                Session,
-                book,
-                name="sessions",
-                idle=dice.choice([0.05, 0.5, 5.0]),
-                capacity=dice.choice([1, 2, 100]),
-                supervision=supervision,
-                mailbox=mailbox,
+        options: dict[str, Any] = {"supervision": supervision, "mailbox": mailbox}
+        async with make(**({"seed": self.seed} if dice.random() < 0.5 else {})) as self.system:
+            self.sessions = await self.system.spawn_virtual(
+                Session, book, name="sessions", idle=dice.choice([0.05, 0.5, 5.0]), capacity=dice.choice([1, 2, 100]), **options
             )
-            keys = "abc"
-            expected: dict[tuple[str, str], list[int]] = {}
-
-            async def sender(name: str) -> None:
-                for number in range(12):
-                    key = dice.choice(keys)
-                    ref = sessions[key]
-                    kind = dice.randrange(4)
-                    try:
-                        if kind == 0:
-                            await ref.ask(Count(), timeout=dice.choice([0.05, 30.0]))
-                        elif kind == 1:
-                            if ref.tell(Number(name, number)):
-                                expected.setdefault((key, name), []).append(number)
-                        elif kind == 2:
-                            if await ref.send(Number(name, number)):
-                                expected.setdefault((key, name), []).append(number)
-                        else:
-                            await ref.ask(RunAsync(lambda _: pause(0.1)))
-                    except (rt.RetinueError, Broken):
-                        pass
-                    await pause(0.4)
-
-            async def stop_one(key: str) -> None:
-                await sessions[key].stop()
-
-            async def let_leave(key: str) -> None:
-                await sessions[key].send(Leave())
-
-            async def let_fail(key: str) -> None:
-                await sessions[key].send(Fail())
-
-            async def ender() -> None:
-                for _ in range(10):
-                    await pause(0.5)
-                    key = dice.choice(keys)
-                    try:
-                        await dice.choice([sessions.passivate, stop_one, let_leave, let_fail])(key)
-                    except rt.MailboxFull:
-                        pass
-                    assert conserved(system)
-
             async with trio.open_nursery() as nursery:
                 for name in ("x", "y", "z"):
-                    nursery.start_soon(sender, name)
-                nursery.start_soon(ender)
-                nursery.start_soon(ender)
-            await system.wait_quiet()
-            assert conserved(system)
-            for of, numbers in book.numbers.items():
-                assert numbers == sorted(numbers), of
-                assert set(numbers) <= set(expected[of]), of
-            counts = system.statistics()
-            refused = sum(counts.dead_letters_by_reason.get(reason, 0) for reason in ("stopped", "poison", "cancelled"))
-            lost = sum(map(len, expected.values())) - sum(map(len, book.numbers.values()))
-            assert lost <= refused  # each of them is a dead letter of a start or an instance that failed, or was cut off
-            assert set(+book.alive) <= set(sessions.active())  # which has those, too, that wait to be restarted
+                    nursery.start_soon(self.sender, name)
+                nursery.start_soon(self.ender)
+                nursery.start_soon(self.ender)
+            await self.system.wait_quiet()
+            self.check()
         assert +book.alive == {}
-        assert conserved(system)
-        assert system.statistics().queued == 0
+        assert conserved(self.system)
+        assert self.system.statistics().queued == 0
 
+    def check(self) -> None:
+        assert conserved(self.system)
+        for of, numbers in self.book.numbers.items():
+            assert numbers == sorted(numbers), of
+            assert set(numbers) <= set(self.expected[of]), of
+        counts = self.system.statistics()
+        refused = sum(counts.dead_letters_by_reason.get(reason, 0) for reason in ("stopped", "poison", "cancelled"))
+        lost = sum(map(len, self.expected.values())) - sum(map(len, self.book.numbers.values()))
+        assert lost <= refused  # each of them is a dead letter of a start or an instance that failed, or was cut off
+        assert set(+self.book.alive) <= set(self.sessions.active())  # which has those, too, that wait to be restarted
+
+
+def run_schedule(seed: int) -> None:
     with deterministic(seed):
-        trio.run(main, clock=MockClock(autojump_threshold=0), strict_exception_groups=True)
+        trio.run(Schedule(seed).main, clock=MockClock(autojump_threshold=0), strict_exception_groups=True)
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(10, 970, 120))])
