@@ -97,20 +97,26 @@ class Timer:
     """`with Timer() as timer: …` and then `timer.seconds`, or `start()` and `stop()` where a block does not fit.
 
     The garbage is collected first: nobody pays for what the one before left.
+
+    Attributes:
+        seconds: By the clock on the wall.
+        cpu_seconds: That the process, all its threads together, was on a processor: what it takes from the machine, whoever else wants it.
     """
 
-    __slots__ = ("_began", "seconds")
+    __slots__ = ("_began", "_cpu_began", "cpu_seconds", "seconds")
 
     def __init__(self) -> None:
-        self.seconds = math.nan
-        self._began = math.nan
+        self.seconds = self.cpu_seconds = math.nan
+        self._began = self._cpu_began = math.nan
 
     def start(self) -> None:
         gc.collect()
+        self._cpu_began = time.process_time()
         self._began = time.perf_counter()
 
     def stop(self) -> None:
         self.seconds = time.perf_counter() - self._began
+        self.cpu_seconds = time.process_time() - self._cpu_began
 
     def __enter__(self) -> Self:
         self.start()

@@ -94,9 +94,8 @@ class Door:
         """
         handler = delivery.handler
         context = delivery.context
-        if (
-            cell.gate_context is context and cell.gate_handler.requires == handler.requires
-        ):  # another handler for the same operation: the count goes on
+        last = cell.gate_handler if cell.gate_context is context else None
+        if last is not None and last.requires == handler.requires:  # another handler for the same operation: the count goes on
             key = (context, handler, cell.grant)
             security = self._verdicts.get(key)
             if security is not None and security is cell.gate_security:

@@ -168,7 +168,7 @@ async def ping_pong(runtime: SingleThreadedAgentRuntime, size: Size) -> Outcome:
     with Timer() as timer:
         await runtime.send_message(Next(), AgentId("ping", "one"))
         count = await answer
-    return timer.seconds, count
+    return timer, count
 
 
 @_port
@@ -182,7 +182,7 @@ async def counting(runtime: SingleThreadedAgentRuntime, size: Size) -> Outcome:
     with Timer() as timer:
         await runtime.publish_message(Produce(size.messages), PRODUCTS)
         count = await answer
-    return timer.seconds, count
+    return timer, count
 
 
 @_port
@@ -192,7 +192,7 @@ async def create(runtime: SingleThreadedAgentRuntime, size: Size) -> Outcome:
     with Timer() as timer:
         for number in range(size.actors):
             count += await runtime.send_message(Work(), AgentId("worker", f"worker-{number}"))
-    return timer.seconds, count
+    return timer, count
 
 
 PORTS: Mapping[str, Port] = {"ping-pong": ping_pong, "counting": counting, "fork-join-create": create}

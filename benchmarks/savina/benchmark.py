@@ -7,15 +7,15 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from benchmarks.harness import Block, BrokenBlock
+from benchmarks.harness import Block, BrokenBlock, Timer
 
 __all__ = ["Benchmark", "Outcome", "Port", "Size", "block_of"]
 
 Size: TypeAlias = Any
 """The parameters of one run: an attrs class of the program's own."""
 
-Outcome: TypeAlias = tuple[float, Any]
-"""Seconds, and the result."""
+Outcome: TypeAlias = tuple[Timer, Any]
+"""What it took, and the result."""
 
 Port: TypeAlias = Callable[[Size], Outcome]
 """Runs a program once. Actors that are there before the first message are made untimed, and ended untimed."""
@@ -52,15 +52,16 @@ class Benchmark:
     notes: Mapping[str, str] = attrs.field(factory=dict)
 
 
-def block_of(benchmark: Benchmark, contender: str, port: Port, size: Size) -> Block:
-    """The port as a block of the harness: one run is so many operations, no more and no fewer."""
+def block_of(benchmark: Benchmark, contender: str, port: Port, size: Size, cpu: list[float]) -> Block:
+    """The port as a block of the harness: one run is so many operations, no more and no fewer. To `cpu` each run adds the processor's seconds for one of them."""
     operations = benchmark.operations(size)
     expected = benchmark.expected(size)
 
     def run(count: int) -> float:
-        seconds, result = port(size)
+        timer, result = port(size)
         if count != operations or result != expected:
             raise BrokenBlock(f"{benchmark.name}: {contender} came to {result!r} and not to {expected!r}")
-        return seconds
+        cpu.append(timer.cpu_seconds / operations)
+        return timer.seconds
 
     return Block(run, step=operations, most=operations, note=benchmark.notes.get(contender, ""))

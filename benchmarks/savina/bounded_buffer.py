@@ -143,7 +143,7 @@ async def ours(system: rt.ActorSystem, size: Buffer) -> Outcome:
         for producer in producers:
             producer.tell(Produce())
         consumed = await answer.get()
-    return timer.seconds, consumed
+    return timer, consumed
 
 
 # -- pykka -----------------------------------------------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def with_pykka(size: Buffer) -> Outcome:
         consumed = answer.get(timeout=600)
     for ref in consumers:
         ref.actor_stopped.wait()
-    return timer.seconds, consumed
+    return timer, consumed
 
 
 # -- trio ------------------------------------------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ async def with_trio(nursery: trio.Nursery, size: Buffer) -> Outcome:
         for producer in producers:
             producer.send_nowait(Produce())
         consumed = await answer.get()
-    return timer.seconds, consumed
+    return timer, consumed
 
 
 BOUNDED_BUFFER = Benchmark(

@@ -25,6 +25,8 @@ neighbours in time, and medians over the rounds are given, with quartiles. Actor
 that the program makes on its way are timed to their end. Where a contender cannot do as much (a thread an actor), it does less, and the rates are compared. Every
 run checks its result, and in Retinue, where every message carries a context and passes the gate, that its books balance. Collector's thresholds: {gc}, for all; what
 was imported is frozen.
+"CPU" is the time that the process, all its threads together, was on a processor for one operation: on a machine that others use, the one figure that does not depend
+on how its scheduler shares the cores between a process with many threads and a process with one.
 "trio" is a task and an unbounded memory channel an actor, written by hand, without names, supervision, authority or any account of what was lost."""
 
 
@@ -50,22 +52,31 @@ def verdict(result: ProgramResult) -> str:
 
 def program_table(result: ProgramResult) -> list[Row]:
     """Header first; a row a contender."""
-    rows: list[Row] = [("who", "size", f"{result.benchmark.unit} a second (quartiles)", "retinue is faster by (quartiles)")]
+    rows: list[Row] = [("who", "size", f"{result.benchmark.unit} a second (quartiles)", "retinue is faster by (quartiles)", "CPU, µs each")]
     for name, timed in result.timed.items():
         rate = spread(timed.rates)
         by = "" if name == OURS or OURS not in result.timed else _ratio(spread(ratios(result.timed[OURS].rates, timed.rates)))
         note = f": {result.benchmark.notes[name]}" if name in result.benchmark.notes else ""
-        rows.append((name + note, _sized(result.sizes[name]), f"{_figure(rate.median)} ({_figure(rate.low)} – {_figure(rate.high)})", by))
+        rows.append(
+            (
+                name + note,
+                _sized(result.sizes[name]),
+                f"{_figure(rate.median)} ({_figure(rate.low)} – {_figure(rate.high)})",
+                by,
+                _figure(1e6 * spread(result.cpu[name]).median),
+            )
+        )
     return rows
 
 
 def summary_table(results: Sequence[ProgramResult]) -> list[Row]:
     """Header first; a row a program: ours beside the best peer."""
-    rows: list[Row] = [("program", "retinue, a second", "no slower than the best peer")]
+    rows: list[Row] = [("program", "retinue, a second", "no slower than the best peer", "least CPU among the peers, by retinue's")]
     for result in results:
         ours = result.timed.get(OURS)
         rate = "" if ours is None else f"{_figure(spread(ours.rates).median)} {result.benchmark.unit}"
-        rows.append((result.benchmark.title, rate, verdict(result)))
+        cpu = result.cpu_margin()
+        rows.append((result.benchmark.title, rate, verdict(result), "" if cpu is None else f"{cpu[1]:.2f}× ({cpu[0]})"))
     return rows
 
 

@@ -91,7 +91,7 @@ async def ours(system: rt.ActorSystem, size: Messages) -> Outcome:
     with Timer() as timer:
         producer.tell(Start(size.messages))
         count = await answer.get()
-    return timer.seconds, count
+    return timer, count
 
 
 # -- pykka -----------------------------------------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def with_pykka(size: Messages) -> Outcome:
     with Timer() as timer:
         producer.tell(Produce(size.messages))
         count = answer.get()
-    return timer.seconds, count
+    return timer, count
 
 
 # -- trio ------------------------------------------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ async def with_trio(nursery: trio.Nursery, size: Messages) -> Outcome:
     with Timer() as timer:
         producer.send_nowait(Produce(size.messages))
         count = await answer.get()
-    return timer.seconds, count
+    return timer, count
 
 
 COUNTING = Benchmark(

@@ -87,7 +87,7 @@ async def our_throughput(system: rt.ActorSystem, size: Throughput) -> Outcome:
                 ref.tell(Work())
         count = await tally.answer.get()
         await all_ended(system)
-    return timer.seconds, count
+    return timer, count
 
 
 @in_retinue
@@ -99,7 +99,7 @@ async def our_create(system: rt.ActorSystem, size: Actors) -> Outcome:
             ref.tell(Work())
         count = await tally.answer.get()
         await all_ended(system)
-    return timer.seconds, count
+    return timer, count
 
 
 # -- pykka -----------------------------------------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def pykka_throughput(size: Throughput) -> Outcome:
             for ref in refs:
                 ref.tell(Work())
         _wait(refs)
-    return timer.seconds, sum(counts)
+    return timer, sum(counts)
 
 
 def pykka_create(size: Actors) -> Outcome:
@@ -147,7 +147,7 @@ def pykka_create(size: Actors) -> Outcome:
             ref.tell(Work())
             refs.append(ref)
         _wait(refs)
-    return timer.seconds, sum(counts)
+    return timer, sum(counts)
 
 
 # -- trio ------------------------------------------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ async def trio_throughput(_: trio.Nursery, size: Throughput) -> Outcome:
             for channel in channels:
                 channel.send_nowait(Work())
     timer.stop()
-    return timer.seconds, tally.count
+    return timer, tally.count
 
 
 @in_trio
@@ -191,7 +191,7 @@ async def trio_create(_: trio.Nursery, size: Actors) -> Outcome:
                 channel, messages = inbox()
                 nursery.start_soon(serve_worker, messages, tally, 1)
                 channel.send_nowait(Work())
-    return timer.seconds, tally.count
+    return timer, tally.count
 
 
 THROUGHPUT = Benchmark(

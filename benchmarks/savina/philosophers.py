@@ -144,7 +144,7 @@ async def ours(system: rt.ActorSystem, size: Table) -> Outcome:
         for ref in refs:
             ref.tell(Start())
         meals = await answer.get()
-    return timer.seconds, meals
+    return timer, meals
 
 
 # -- pykka -----------------------------------------------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def with_pykka(size: Table) -> Outcome:
         for ref in refs:
             ref.tell(Start())
         meals = answer.get(timeout=600)
-    return timer.seconds, meals
+    return timer, meals
 
 
 # -- trio ------------------------------------------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ async def with_trio(nursery: trio.Nursery, size: Table) -> Outcome:
         for channel in channels:
             channel.send_nowait(Start())
         meals = await answer.get()
-    return timer.seconds, meals
+    return timer, meals
 
 
 PHILOSOPHERS = Benchmark(

@@ -90,7 +90,7 @@ async def ours(system: rt.ActorSystem, size: Rounds) -> Outcome:
     with Timer() as timer:
         ping.tell(Next())
         count = await answer.get()
-    return timer.seconds, count
+    return timer, count
 
 
 # -- pykka -----------------------------------------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def with_pykka(size: Rounds) -> Outcome:
     with Timer() as timer:
         ping.tell(Next())
         count = answer.get()
-    return timer.seconds, count
+    return timer, count
 
 
 # -- trio ------------------------------------------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ async def with_trio(nursery: trio.Nursery, size: Rounds) -> Outcome:
     with Timer() as timer:
         ping.send_nowait(Next())
         count = await answer.get()
-    return timer.seconds, count
+    return timer, count
 
 
 PING_PONG = Benchmark(

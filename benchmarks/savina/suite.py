@@ -47,11 +47,12 @@ EXTRA_PEERS: Mapping[str, str] = {"autogen-core": "benchmarks.savina.autogen_pee
 
 @attrs.frozen
 class ProgramResult:
-    """One program: what each contender did, and its size where that is another one than ours."""
+    """One program: what each contender did, its size, and the processor's seconds for one operation, a figure a round."""
 
     benchmark: Benchmark
     timed: Mapping[str, Timed]
     sizes: Mapping[str, Size]
+    cpu: Mapping[str, tuple[float, ...]]
 
     def best_peer(self) -> str | None:
         """The peer with the best median rate."""
@@ -64,6 +65,14 @@ class ProgramResult:
         if best is None or OURS not in self.timed:
             return None
         return spread(ratios(self.timed[OURS].rates, self.timed[best].rates)).median
+
+    def cpu_margin(self) -> tuple[str, float] | None:
+        """The peer that takes the least of the processor for an operation, and how many times less ours takes: the median of the rounds."""
+        peers = {name: spread(figures).median for name, figures in self.cpu.items() if name != OURS}
+        if not peers or OURS not in self.cpu:
+            return None
+        best = min(peers, key=lambda name: peers[name])
+        return best, spread(ratios(self.cpu[best], self.cpu[OURS])).median
 
 
 @cache
@@ -110,6 +119,9 @@ def program_results(
             continue
         ports = ports_of(benchmark, contenders)
         sizes = {name: size_of(benchmark, name, kind) for name in ports}
-        blocks = {name: block_of(benchmark, name, port, sizes[name]) for name, port in ports.items()}
+        cpu: dict[str, list[float]] = {name: [] for name in ports}
+        blocks = {name: block_of(benchmark, name, port, sizes[name], cpu[name]) for name, port in ports.items()}
         timed = interleave(blocks, rounds=rounds, seconds=0.1, progress=lambda label, name=benchmark.name: progress(f"{name}: {label}"))  # type: ignore[misc]
-        yield ProgramResult(benchmark, timed, sizes)
+        yield ProgramResult(
+            benchmark, timed, sizes, {name: tuple(figures[-rounds:]) for name, figures in cpu.items()}
+        )  # without the warm-up

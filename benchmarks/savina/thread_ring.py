@@ -77,7 +77,7 @@ async def ours(system: rt.ActorSystem, size: Ring) -> Outcome:
     with Timer() as timer:
         refs[0].tell(Token(size.hops))
         last = await answer.get()
-    return timer.seconds, last
+    return timer, last
 
 
 # -- pykka -----------------------------------------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def with_pykka(size: Ring) -> Outcome:
         last = answer.get()
     for ref in refs:
         ref.actor_stopped.wait()
-    return timer.seconds, last
+    return timer, last
 
 
 # -- trio ------------------------------------------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ async def with_trio(nursery: trio.Nursery, size: Ring) -> Outcome:
     with Timer() as timer:
         boxes[0][0].send_nowait(Token(size.hops))
         last = await answer.get()
-    return timer.seconds, last
+    return timer, last
 
 
 THREAD_RING = Benchmark(

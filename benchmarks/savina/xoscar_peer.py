@@ -104,7 +104,7 @@ async def ping_pong(address: str, size: Size) -> Outcome:
     with Timer() as timer:
         await ping.next.tell()
         count = await answer
-    return timer.seconds, count
+    return timer, count
 
 
 @_port
@@ -114,7 +114,7 @@ async def counting(address: str, size: Size) -> Outcome:
     with Timer() as timer:
         await producer.produce.tell(size.messages)
         count = await answer
-    return timer.seconds, count
+    return timer, count
 
 
 @_port
@@ -125,7 +125,7 @@ async def create(address: str, size: Size) -> Outcome:
             ref = await _make(Worker, address=address)
             count += await ref.work()
             await xoscar.destroy_actor(ref)
-    return timer.seconds, count
+    return timer, count
 
 
 PORTS: Mapping[str, Port] = {"ping-pong": ping_pong, "counting": counting, "fork-join-create": create}
