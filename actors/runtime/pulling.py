@@ -159,7 +159,7 @@ class Puller(Worker):
         delivery = super().take()
         front = self.front
         if delivery is None:
-            return None if self.closed or self._has_had_its_time() else front.pull(self)
+            return None if self._has_had_its_time() else front.pull(self)
         if front.has_mail:
             front.wake()  # this one is busy with mail of its own
         return delivery

@@ -88,7 +88,7 @@ class PoolWorker(rt.Actor):
             raise Declared
         if message.work == "leave":
             self.ctx.stop()
-        if message.work == "stash" and self.name == "0":
+        if message.work == "stash" and self.name == "0" and ledger.lives.count("0") == 1:
             self.ctx.stash()
         ledger.done.append((self.name, message.number))
         return self.name

@@ -158,7 +158,7 @@ async def test_replacements_are_delayed_more_each_time(autojump_clock: MockClock
         died = trio.current_time()
         await workers_of(system, pool)[0].stop()
         await trio.sleep(1)
-        assert births[-1] - died <= 0.13
+        assert 0.07 <= births[-1] - died <= 0.13
 
 
 async def test_a_replacement_takes_mail_before_it_starts(autojump_clock: MockClock) -> None:
@@ -322,7 +322,9 @@ async def test_a_failing_worker_is_restarted_in_its_place_and_keeps_its_mail(aut
 
 
 @pytest.mark.parametrize("kind", POOLS)
-async def test_the_end_of_the_pool_is_the_end_of_its_workers_and_of_what_waits(kind: str, autojump_clock: MockClock) -> None:
+async def test_the_end_of_the_pool_is_the_end_of_its_workers_and_of_what_waits(
+    kind: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     async with make() as system:
         pool = await system.spawn_pool(PoolWorker, pool=POOLS[kind](2))
         found: dict[int, object] = {}
@@ -341,6 +343,7 @@ async def test_the_end_of_the_pool_is_the_end_of_its_workers_and_of_what_waits(k
             await pool.ask(Job())
         await trio.sleep(60)
         assert system.actors() == [] and system.statistics().deadlines == 0 and conserved(system)
+        assert not any("fault of the runtime" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("kind", POOLS)

@@ -354,13 +354,17 @@ async def test_what_a_worker_had_stashed_goes_to_another_when_it_ends(autojump_c
     async with make() as system:
         ledger = Ledger()
         pool = await system.spawn_pool(PoolWorker, ledger, pool=rt.Pool.work_pulling(2))
-        first, _ = workers_of(system, pool)
+        first, second = workers_of(system, pool)
+        second.tell(Job(0, seconds=10))
+        await trio.sleep(1)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(pool.ask, Job(1, work="stash"))
-            await trio.testing.wait_all_tasks_blocked()
-            assert ledger.done == [("0", 1)] and conserved(system)
+            for number in (1, 2, 3):
+                nursery.start_soon(pool.ask, Job(number, work="stash"))
+                await trio.testing.wait_all_tasks_blocked()
+            assert ledger.done == [("0", 1), ("0", 2), ("0", 3)] and conserved(system)
             await first.stop()
-        assert ledger.done == [("0", 1), ("1", 1)] and conserved(system)
+        await system.wait_quiet()
+        assert ledger.numbers() == [1, 2, 3, 1, 2, 3, 0] and conserved(system)
 
 
 async def test_workers_with_threads_really_work_side_by_side() -> None:
