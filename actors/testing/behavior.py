@@ -19,7 +19,7 @@ from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import DONE
 from retinue.actors.runtime.cell import RUNNING, WAITING, Extra
 from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
-from retinue.actors.runtime.derivation import sending
+from retinue.actors.runtime.derivation import child_grant, sending
 from retinue.actors.runtime.handlers import ASYNC, GENERATOR
 from retinue.actors.runtime.names import check_name
 from retinue.actors.runtime.ref import Ref
@@ -97,7 +97,7 @@ class BehaviorTest(Generic[A]):
         self.authority = Authority(permissions)
         kernel = self._kernel = RecordingKernel(self.authority, capabilities, tuple(policies))
         spec = kernel.spec(cls, supervision, mailbox)
-        security = kernel.root if grant is None else kernel.root._grant(grant)
+        security = child_grant(kernel, kernel.roots, kernel.user, grant)
         self._stand_ins: dict[str, Ref[Any]] = {}
         self._ref: Ref[A] = kernel.stand_in(kernel.user, spec, name, security)
         cell = self._cell = self._ref._cell
@@ -141,7 +141,7 @@ class BehaviorTest(Generic[A]):
         if found is None:
             kernel = self._kernel
             spec = kernel.spec(cls if cls is not None else Anybody, None, None)
-            security = kernel.root if grant is None else kernel.root._grant(grant)
+            security = child_grant(kernel, kernel.roots, kernel.user, grant)
             found = self._stand_ins[name] = kernel.stand_in(kernel.user, spec, name, security)
         return found
 

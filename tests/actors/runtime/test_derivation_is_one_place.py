@@ -27,6 +27,7 @@ TAKING_OVER = {
     "actors/runtime/door.py": {"admit"},  # the effective authority, as derivation gives it
     "actors/runtime/ref.py": {"ask", "tell"},  # …or as the door gave it the last time
     "actors/runtime/scheduler.py": {"_turn"},
+    "actors/testing/limbo.py": {"_keep_reply"},  # a turn that is over, for the labels and the text of its answer, which a fault holds back
     "src/retinue/gateway/foreseeing.py": {"of_tell"},  # a delivery that is only asked about, and never sent
 }
 """Who may write a turn's authority, beside the place itself, and in which functions."""
