@@ -17,13 +17,15 @@ from retinue.actors.runtime.current import Delivery, make_delivery
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.mailbox.envelope import Postmark
-from retinue.security.errors import DefinitionError
+from retinue.mailbox.errors import MailboxFull
+from retinue.security.errors import AuthorityError, RetinueError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.deadlines import Entry
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.watch import Terminated
+    from retinue.mailbox.letters import Reason
 
 __all__ = ["EchoSlot", "Limbo", "copy_of"]
 
@@ -180,9 +182,9 @@ class Limbo:
             asker.stage = QUEUED
         try:
             receipt = cell.enqueue(delivery, patient=held.patient)
-        except DefinitionError as error:  # it has no place in that mailbox, and its sender has gone on
+        except RetinueError as error:  # no place for it in that mailbox, or no instance of a virtual actor; its sender has gone on
             kernel.sent += 1
-            kernel.record("poison", delivery, error)
+            kernel.record(_reason_of(error), delivery, error)
             if asker is not None:
                 asker.fail(error)
             return
@@ -286,3 +288,8 @@ class Limbo:
                     begun=True,
                 )
             )
+
+
+def _reason_of(error: RetinueError) -> Reason:
+    """Why a message is a dead letter whose sending has raised."""
+    return "mailbox_full" if isinstance(error, MailboxFull) else "denied" if isinstance(error, AuthorityError) else "poison"

@@ -1,4 +1,4 @@
-"""Random schedules for a system of actors: everything that actors and their users may do, in an order that a seed decides.
+"""Random schedules for a system of actors: everything that actors and their users may do, in an order that a seed decides. (Beside mail: `core_schedule_beside`.)
 
 Each message carries a number; what its handler does is drawn from dice that the seed and that number make. A budget of messages and short sleeps bound a
 schedule. `play` checks the promises that hold in any schedule: conservation at every moment when one can look, one message at a time, no open ask after the stop.
@@ -6,7 +6,6 @@ schedule. `play` checks the promises that hold in any schedule: conservation at 
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import random
@@ -18,94 +17,10 @@ import trio
 import trio.testing
 
 import retinue as rt
+from core_schedule_beside import BESIDE_INSIDE, BESIDE_NOW, BESIDE_OUTSIDE, OneAtATime, no_longer_needed, options_of_a_spawn, over
+from core_schedule_world import DONE, Declared, Flow, Guarded, Planned, Quick, Work, World
 
 Around: TypeAlias = Callable[[rt.ActorSystem, random.Random], AbstractContextManager[Any]]
-
-
-class Planned(Exception):
-    """An error that a schedule wanted."""
-
-
-class Declared(Exception):
-    """One that the handlers declare: an answer."""
-
-
-@rt.message
-class Work(rt.Request[int]):
-    """Do something in an async handler."""
-
-    number: int
-    depth: int
-
-
-@rt.message
-class Guarded(rt.Request[int]):
-    """As Work, in a handler that its asker cannot cancel."""
-
-    number: int
-    depth: int
-
-
-@rt.message
-class Quick(rt.Request[int]):
-    """Do something in a plain handler."""
-
-    number: int
-    depth: int
-
-
-@rt.message
-class Flow(rt.Stream[int]):
-    """Yield some items."""
-
-    number: int
-    depth: int
-
-
-class World:
-    """What the actors and users of one schedule share.
-
-    Attributes:
-        refs: All actors so far, dead ones too.
-        open: Asks, sends and streams that somebody waits for at this moment.
-        budget: Messages that may still be sent.
-        slots: Deferred answers that somebody may give.
-        faults: Broken promises.
-    """
-
-    def __init__(self, seed: int, system: rt.ActorSystem) -> None:
-        self.seed = seed
-        self.system = system
-        self.refs: list[rt.Ref[Any]] = []
-        self.open: dict[int, str] = {}
-        self.budget = 150
-        self.slots: list[Any] = []
-        self.faults: list[str] = []
-        self.users = 0
-        self.stashed: set[int] = set()
-        self._numbers = itertools.count(1)
-
-    def dice(self) -> random.Random:
-        return random.Random(self.seed * 1_000_003 + next(self._numbers))
-
-    def message(self, dice: random.Random, depth: int, kinds: tuple[type[Any], ...] = (Work, Work, Quick, Quick, Guarded)) -> Any:
-        self.budget -= 1
-        return dice.choice(kinds)(next(self._numbers), depth)
-
-    @contextmanager
-    def waiting(self, what: str) -> Iterator[None]:
-        number = next(self._numbers)
-        self.open[number] = what
-        try:
-            yield
-        finally:
-            del self.open[number]
-
-    def look(self) -> None:
-        """Conservation, whenever one can look."""
-        counts = self.system.statistics()
-        if counts.sent != counts.handled + counts.dead_letters + counts.queued:
-            self.faults.append(f"not conserved: {counts}")
 
 
 class Player(rt.Actor):
@@ -113,7 +28,6 @@ class Player(rt.Actor):
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.busy = False
 
     async def on_start(self) -> None:
         dice = self.world.dice()
@@ -133,13 +47,15 @@ class Player(rt.Actor):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        if self.busy:
-            self.world.faults.append(f"two handlers of {self.ctx.path} at once")
-        self.busy = True
+        busy, path = self.world.busy, self.ctx.path
+        if path in busy:
+            self.world.faults.append(f"two handlers of {path} at once")
+        busy.add(path)
+        no_longer_needed(self.world, self)
         try:
             yield
         finally:
-            self.busy = False
+            busy.discard(path)
 
     @rt.handler(raises=Declared)
     async def work(self, message: Work | Guarded) -> int:
@@ -166,7 +82,7 @@ class Player(rt.Actor):
                 await act(self.world, dice, self, message.depth + 1)
 
     @rt.handler
-    def ended(self, _: rt.Terminated) -> None:
+    def ended(self, _: rt.Terminated | rt.Lagged | rt.Listing) -> None:
         with self.alone():
             act_now(self.world, self.world.dice(), self, None)
 
@@ -197,7 +113,6 @@ class Plain(rt.Actor):
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.busy = False
 
     alone = Player.alone
     quick = Player.quick
@@ -205,29 +120,12 @@ class Plain(rt.Actor):
     flow = Player.flow
 
 
-def options_of_a_spawn(dice: random.Random) -> dict[str, Any]:
-    """A mailbox, a supervision, a grant."""
-    capacity = dice.choice((1, 2, 3, 1024))
-    mailbox = dice.choice(
-        (
-            None,
-            rt.Mailbox.bounded(capacity, overflow=dice.choice(("reject", "drop_oldest", "drop_newest", "wait"))),
-            rt.Mailbox.unbounded(),
-            rt.Mailbox.priority(lambda message: message.number % 3, capacity),
-            rt.Mailbox.conflate(lambda message: message.number % 2 or None, capacity),
-        )
-    )
-    on: dict[type[BaseException], Any] = {}
-    if dice.random() < 0.5:
-        on[Planned] = dice.choice(("resume", "restart", "stop", "escalate"))
-    supervision = rt.Supervision(
-        restart=dice.choice(("transient", "permanent", "temporary")),
-        on=on,
-        backoff=dice.choice(((0, 0), (0.1, 1))),
-        intensity=dice.choice(((1, 10), (5, 60))),
-        strategy=dice.choice(("one_for_one", "one_for_one", "one_for_all", "rest_for_one")),
-    )
-    return {"mailbox": mailbox, "supervision": supervision, "grant": dice.choice((None, None, None, ["stress.**"], []))}
+class Session(OneAtATime, Player):
+    """Stands for a key."""
+
+
+World.classes = (Player, Player, Shielded, Resident, Plain)
+World.session = Session
 
 
 # -- what may happen in an async handler, a background task, or outside ------------------------------------------------------------------------------
@@ -293,7 +191,7 @@ async def stop(world: World, dice: random.Random, actor: Any, depth: int) -> Non
 
 async def spawn(world: World, dice: random.Random, actor: Any, depth: int) -> None:
     spawner = world.system if actor is None else actor.ctx
-    cls = dice.choice((Player, Player, Shielded, Resident, Plain))
+    cls = dice.choice(world.classes)
     with trio.move_on_after(dice.choice((0, 0.1, math.inf, math.inf, math.inf))):
         world.refs.append(await spawner.spawn(cls, world, **options_of_a_spawn(dice)))
 
@@ -303,7 +201,7 @@ async def watch(world: World, dice: random.Random, actor: Any, depth: int) -> No
     found = await world.system.watch(ref) if actor is None else actor.ctx.watch(ref)
     if dice.random() < 0.5:
         with trio.move_on_after(dice.choice((0, 0.1, 1))):
-            if (await found.wait()).ref != ref or ref.alive:
+            if (await found.wait()).ref != ref or (ref.alive and not isinstance(ref, rt.VirtualRef)):
                 world.faults.append(f"{ref.path} was said to have ended")
 
 
@@ -322,9 +220,9 @@ async def fail(world: World, dice: random.Random, actor: Any, depth: int) -> Non
 
 
 OUTSIDE: dict[Callable[..., Awaitable[None]], int] = {
-    ask: 10, ask_and_leave: 6, race: 3, send: 4, stream: 5, sleep: 5, stop: 2, spawn: 3, watch: 3, tell: 10, look: 5,
+    ask: 10, ask_and_leave: 6, race: 3, send: 4, stream: 5, sleep: 5, stop: 2, spawn: 3, watch: 3, tell: 10, look: 5, **BESIDE_OUTSIDE,
 }  # fmt: skip
-INSIDE = {**OUTSIDE, sleep: 9, shielded_sleep: 1, fail: 4, stop: 1}
+INSIDE = {**OUTSIDE, **BESIDE_INSIDE, sleep: 9, shielded_sleep: 1, fail: 4, stop: 1}
 
 
 async def act(world: World, dice: random.Random, actor: Any, depth: int) -> None:
@@ -333,10 +231,11 @@ async def act(world: World, dice: random.Random, actor: Any, depth: int) -> None
     deed = dice.choices(list(table), list(table.values()))[0]
     if world.budget <= 0 or depth > 4:
         deed = sleep
-    elif actor is not None and dice.random() < 0.2:
+    elif actor is not None and dice.random() < 0.35:
         return act_now(world, dice, actor, None)
     try:
         await deed(world, dice, actor, depth)
+        DONE[deed.__name__] += 1
     except* (rt.RetinueError, Planned, Declared) as errors:
         if deed is fail or (actor is not None and dice.random() < 0.2):
             raise one_of(errors) from None
@@ -353,12 +252,13 @@ def one_of(error: BaseExceptionGroup[Any]) -> BaseException:
 def act_now(world: World, dice: random.Random, actor: Any, message: Any) -> None:
     """One deed that does not wait."""
     deed = dice.choice(
-        ("tell", "fail", "defer", "defer", "forward", "stash", "stash", "unstash", "stop", "task", "pipe", "answer", "answer")
+        ("tell", "fail", "defer", "defer", "forward", "stash", "stash", "unstash", "stop", "task", "pipe", "answer", "answer", *BESIDES)
     )
-    if world.budget <= 0 and deed in ("tell", "forward", "task", "pipe"):
+    if world.budget <= 0 and deed in ("tell", "forward", "task", "pipe", "timer", "publish"):
         return
     try:
         DEEDS[deed](world, dice, actor, message)
+        DONE[f"{deed} at once"] += 1
     except (rt.DefinitionError, rt.MailboxFull, rt.AskCycle, rt.NoContext):
         pass  # an answer that was taken away before, a stash that is full, a ring, an actor that is stopping
 
@@ -427,9 +327,10 @@ def answer_now(world: World, dice: random.Random, actor: Any, message: Any) -> N
             slot.fail(Declared("deferred"))
 
 
+BESIDES = ("timer", "timer", "publish", "subscribe", "services")
 DEEDS: dict[str, Callable[[World, random.Random, Any, Any], None]] = {
     "tell": tell_now, "fail": fail_now, "defer": defer_now, "forward": forward_now, "stash": stash_now, "unstash": unstash_now, "stop": stop_now,
-    "task": task_now, "pipe": pipe_now, "answer": answer_now,
+    "task": task_now, "pipe": pipe_now, "answer": answer_now, **BESIDE_NOW,
 }  # fmt: skip
 
 
@@ -440,7 +341,7 @@ async def user(world: World) -> None:
     """Somebody outside of all actors."""
     dice = world.dice()
     try:
-        for _ in range(dice.randint(5, 25)):
+        for _ in range(dice.randint(5, 40)):
             await act(world, dice, None, 0)
     finally:
         world.users -= 1
@@ -473,6 +374,8 @@ async def play(seed: int, around: Around = lambda *_: nullcontext()) -> list[str
             world.look()
             await trio.testing.wait_all_tasks_blocked()
             world.faults.extend(f"unresolved after the stop: {what}" for what in world.open.values())
+            over(world)
+            DONE.update(system.statistics().dead_letters_by_reason)
             if system.statistics().queued:
                 world.faults.append(f"still queued: {system.statistics()}")
     except ExceptionGroup as group:
@@ -544,6 +447,7 @@ def broken_by(seeds: range, around: Around = lambda *_: nullcontext()) -> dict[i
             logger.addHandler(handler)
             try:
                 getattr(trio._core._run, "_r", random.Random()).seed(seed)  # trio's own order of tasks, where it can be had
+                random.seed(seed)  # what the runtime draws where it has no seed
                 found = played(seed, around)
             finally:
                 logger.removeHandler(handler)

@@ -12,12 +12,22 @@ from trio.testing import MockClock
 import retinue as rt
 from core_hosts import conserved, reasons
 from core_puppet import Call, Do, Pour, Puppet, nothing, state_of
-from core_schedule import broken_by
+from core_schedule import DEEDS, OUTSIDE, broken_by
+from core_schedule_world import DONE
 
 BLOCK = 50
 
 
-@pytest.mark.parametrize("first", [0, BLOCK, *(pytest.param(first, marks=pytest.mark.slow) for first in range(2 * BLOCK, 500, BLOCK))])
+def test_no_promise_is_broken_in_30_schedules_in_which_everything_happens() -> None:
+    DONE.clear()
+    assert broken_by(range(30)) == {}
+    deeds = {*(deed.__name__ for deed in OUTSIDE), *(f"{deed} at once" for deed in DEEDS)}
+    letters = {"stopped", "mailbox_full", "dropped_oldest", "dropped_newest", "conflated", "poison", "denied", "withdrawn", "late_reply"}
+    assert {word for word in deeds | letters | {"expired", "system_closed", "cancelled", "lagged"} if not DONE[word]} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(30, 500, BLOCK))
 def test_no_promise_is_broken_in_500_schedules(first: int) -> None:
     assert broken_by(range(first, first + BLOCK)) == {}
 
@@ -289,3 +299,23 @@ async def test_a_stashed_tell_whose_handler_then_failed_is_poison_once(autojump_
         assert reasons(system) == {"poison": 1}
         counts = system.statistics()
         assert (counts.sent, counts.handled, counts.dead_letters, counts.queued) == (1, 0, 1, 0)
+
+
+async def test_a_stop_that_is_asked_for_again_leaves_no_deadline_that_could_cut_on_stop_off(autojump_clock: MockClock) -> None:
+    done: list[str] = []
+
+    class Slow(Puppet):
+        async def on_stop(self, _: str) -> None:
+            await trio.sleep(4)
+            done.append("on_stop")
+
+    async with make() as system:
+        ref = await system.spawn(Slow)
+        ref.tell(Do(sleep_one))
+        await trio.sleep(0.5)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: ref.stop(grace=2))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(lambda: ref.stop(grace=0))
+        assert done == ["on_stop"]
+        assert system.statistics().deadlines == 0
