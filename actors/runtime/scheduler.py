@@ -219,22 +219,21 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
         used = await _turn(kernel, cell, scope, began + longest)
         now = perf_counter()
         cell.worked += now - began
-        if now - kernel.breath_at <= BREATH or used:
-            cell.settle()
-        else:
-            if now > kernel.tidy_at:
-                kernel.tidy()
-            if cell.head is None or cell.control or cell.actor is None:
-                cell.settle()
-                await cancel_shielded_checkpoint()
-            else:
-                cell.turn = None  # it is over, and more waits; but who is woken while trio looks around stands before it in the queue
-                await cancel_shielded_checkpoint()
-                cell.settle()
+        due = now - kernel.breath_at > BREATH and not used
+        if due and now > kernel.tidy_at:
+            kernel.tidy()
+        if due and cell.head is not None and not cell.control and cell.actor is not None:
+            cell.turn = None  # it is over, and more waits; but who is woken while trio looks around stands before it in the queue
+            await cancel_shielded_checkpoint()
             kernel.breath_at = perf_counter()
-        del cell  # an idle worker must not keep the last actor alive
+            due = False
+        cell.settle()
+        del cell  # an idle worker must not keep the last actor alive, nor one that breathes
         if used:
             return True
+        if due:
+            await cancel_shielded_checkpoint()
+            kernel.breath_at = perf_counter()
 
 
 @enable_ki_protection
