@@ -352,8 +352,8 @@ class Faults:
         limbo = self._limbo
         delivery = slot.delivery
         assert limbo is not None
-        if limbo.settling or delivery.handler is None or delivery.cell.closed:
-            return False
+        if limbo.settling or delivery.handler is None or delivery.cell.closed or not hasattr(delivery, "security"):
+            return False  # also where its turn never began, in a virtual actor whose instance ends: that is a refusal, and no answer
         if delivery.handler.kind == GENERATOR or slot.__class__ is EchoSlot:
             return False
         rule = self._struck(delivery, delivery.cell, reply=True)
