@@ -27,6 +27,9 @@ ROOMS = ("actors", "capabilities", "mailbox", "security")
 LONGEST = 300.0
 """Seconds that the tests of one mutant may take. One that hangs them is noticed all the same."""
 
+ALL_OF_THEM = 1_800.0
+"""Seconds that all these tests may take without a mutant."""
+
 _PASSED, _FAILED = 0, 1  # pytest's exit codes; all others mean that the tests could not be run
 
 _PROFILE = """
@@ -95,8 +98,8 @@ class Copy:
         """Where the copy has a file of the tree."""
         return self._package / file.removeprefix("src/retinue/")
 
-    def run(self, tests: Sequence[str]) -> tuple[int | None, str]:
-        """Runs these tests until the first fails: pytest's exit code (None: no end) and what it wrote."""
+    def run(self, tests: Sequence[str], longest: float = LONGEST) -> tuple[int | None, str]:
+        """Runs these tests until the first fails, for so many seconds at most: pytest's exit code (None: no end) and what it wrote."""
         # No bytecode: a stale one would hide a change of the same length within the same second.
         environment = {**os.environ, "PYTHONPATH": str(self._folder / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [
@@ -123,7 +126,7 @@ class Copy:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=LONGEST,
+                timeout=longest,
             )
         except subprocess.TimeoutExpired:
             return None, ""
@@ -179,7 +182,7 @@ def trials(mutants: Sequence[Mutant], *, jobs: int, root: Path = ROOT, progress:
         if not first.imported_from().is_relative_to(Path(folder).resolve()):
             raise BrokenMutant(f"Python imports retinue from {first.imported_from()}, not from the copy")
         progress("the tests, without a mutant")
-        code, output = first.run(sorted({test.partition("::")[0] for mutant in mutants for test in mutant.tests}))
+        code, output = first.run(sorted({test.partition("::")[0] for mutant in mutants for test in mutant.tests}), ALL_OF_THEM)
         if code != _PASSED:
             raise BrokenMutant(f"the tests fail without any mutant (pytest said {code}):\n{output[-3000:]}")
 

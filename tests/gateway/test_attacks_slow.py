@@ -365,7 +365,7 @@ async def test_two_thousand_clients_that_do_all_of_this_at_once_leave_nothing_be
 
         async def good() -> None:
             for _ in range(100):
-                await target.still_serves()
+                await target.still_serves(patience=60)  # it has its turn among two hundred others, on whatever machine this is
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(good)

@@ -217,16 +217,16 @@ class Target:
     def get(self, path: str, *headers: str, token: str | None = "") -> bytes:
         return self.head(f"GET {path} HTTP/1.1", *headers, token=token) + b"\r\n"
 
-    async def once(self, request: bytes, *, to: str = "POST") -> Reply | None:
+    async def once(self, request: bytes, *, to: str = "POST", patience: float = PATIENCE) -> Reply | None:
         """Sends it over a connection of its own."""
         async with self.client() as client:
             await client.send(request)
-            return await client.reply(to=to)
+            return await client.reply(to=to, patience=patience)
 
-    async def still_serves(self) -> None:
+    async def still_serves(self, *, patience: float = PATIENCE) -> None:
         """A well-formed ask over a new connection is answered, and reaches the probe."""
         before = len(self.seen)
-        reply = await self.once(self.post("/v1/ask", ask_body()))
+        reply = await self.once(self.post("/v1/ask", ask_body()), patience=patience)
         assert reply is not None and reply.status == 200 and reply.json() == {"reply": before + 1}, reply
 
 

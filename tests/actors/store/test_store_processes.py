@@ -24,13 +24,16 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 def killed_round(path: Path, seconds: float) -> set[str]:
     """Starts a writer, kills it after some time, and returns what it had acknowledged."""
-    process = start("write_for_ever", str(path))
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    time.sleep(seconds)
-    process.send_signal(signal.SIGKILL)
-    rest, _ = process.communicate(timeout=30)
-    lines = (first + rest).split("\n")
+    command = [sys.executable, PROGRAM, "write_for_ever", str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:  # a buffer of ours would hide from communicate()
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        rest, _ = process.communicate(timeout=30)
+    lines = (first + rest).decode("utf-8").split("\n")
     return set(lines[:-1])  # the last one may be cut off
 
 
