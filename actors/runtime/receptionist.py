@@ -191,12 +191,23 @@ class Listings:
                 "enter it first: `async with system.receptionist.listen(key) as listings: async for listing in listings: …`"
             )
         await trio.lowlevel.checkpoint()
-        while self._refs is None:
-            if self.closed:
-                raise StopAsyncIteration
+        await self._ready()
+        listing = self._pop()
+        if listing is None:
+            raise StopAsyncIteration
+        return listing
+
+    async def _ready(self) -> None:
+        """Waits until a listing is there, or none will come any more."""
+        while self._refs is None and not self.closed:
             await self._lot.park()  # without a limit of its own: it may be long until somebody comes or goes
+
+    def _has_items(self) -> bool:
+        return self._refs is not None
+
+    def _pop(self) -> Listing | None:
         refs, self._refs = self._refs, None
-        return Listing(self.key.name, refs)
+        return Listing(self.key.name, refs) if refs is not None else None
 
 
 class Listener(Protocol):

@@ -232,11 +232,22 @@ class Listener(Generic[M]):
         if not self._begun:
             raise DefinitionError("enter the listener first: `async with system.topics.listen(topic) as items: async for item in items: …`")
         await trio.lowlevel.checkpoint()
-        while not self._items:
-            if self.closed:
-                raise StopAsyncIteration
+        await self._ready()
+        item = self._pop()
+        if item is None:
+            raise StopAsyncIteration
+        return item
+
+    async def _ready(self) -> None:
+        """Waits until an item is there, or none will come any more."""
+        while not self._items and not self.closed:
             await self._lot.park()  # without a limit of its own: whoever listens may wait for the first message for ever
-        if self._missed:
+
+    def _has_items(self) -> bool:
+        return bool(self._items)
+
+    def _pop(self) -> M | Lagged | None:
+        if self._items and self._missed:
             missed, self._missed = self._missed, 0
             return Lagged(self.topic.name, missed)
-        return self._items.popleft()
+        return self._items.popleft() if self._items else None

@@ -1,40 +1,53 @@
 """The topics and the receptionist of a system, for both twins. What each method takes and raises is said where it is done: `actors.runtime.topic_faces` and
-`receptionist_faces`. What follows something without an actor (`listen`) is the core's alone: let an actor subscribe.
+`receptionist_faces`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retinue._twin import unwrap
-from retinue.actors.runtime.topic_keys import DEFAULT_CAPACITY
+from retinue._twin_listening import AioItems, SyncItems
+from retinue.actors.runtime.topic_keys import DEFAULT_CAPACITY, check_capacity, check_topic
 from retinue.actors.runtime.topics import REPORT_TIMEOUT
 from retinue.mailbox.messages import Message
 
 if TYPE_CHECKING:
+    from retinue import aio, sync
     from retinue._twin import Twin
+    from retinue.actors.runtime.actor import Actor
     from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.topic_keys import Topic
+    from retinue.actors.runtime.topic_notices import Lagged, Listing
     from retinue.actors.runtime.topic_reports import DeliveryReport, Published
     from retinue.actors.runtime.topics import TopicStatistics
     from retinue.security.context import SecurityContext
 
 __all__ = ["AioReceptionist", "AioTopics", "SyncReceptionist", "SyncTopics"]
 
+A = TypeVar("A", bound="Actor")
 M = TypeVar("M", bound=Message)
 
 
 class _Way:
     """How a twin gets something done in the system's loop: `run` takes an async function, and blocks or is awaited."""
 
-    def __init__(self, twin: Twin, run: Callable[[Callable[[], Awaitable[Any]]], Any], wrap: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        twin: Twin,
+        run: Callable[[Callable[[], Awaitable[Any]]], Any],
+        wrap: Callable[[Any], Any],
+        call: Callable[[str, Callable[[], Any]], Any],
+    ) -> None:
         twin.check_place("system.topics or system.receptionist", "use self.ctx.topics or self.ctx.receptionist")
         self._twin = twin
         self._core = twin.core
         self._run = run
         self._wrap = wrap
+        self._call = call
 
     def _do(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         return self._run(partial(_plain, function, self._wrap, arguments, keywords))
@@ -71,9 +84,22 @@ class SyncTopics(_Way):
         found: bool = self._do(self._core.topics.unsubscribe, topic, self._twin.own(ref))
         return found
 
-    def subscribers(self, topic: Topic[Any]) -> tuple[Any, ...]:
+    def listen(self, topic: Topic[M], capacity: int = DEFAULT_CAPACITY, *, timeout: float = math.inf) -> SyncItems[M | Lagged]:
+        """Follows a topic without an actor: `with system.topics.listen(topic) as items: for item in items: …`. What comes is as for `retinue`'s own.
+
+        Args:
+            topic: The topic.
+            capacity: How many messages may wait in the system, default 256. (Up to 32 more have been fetched already.)
+            timeout: Seconds that each item is waited for; then TimeoutError, and one may go on. Default: no limit.
+        """
+        check_topic(topic)
+        check_capacity(capacity)
+        make = partial(self._core.topics.listen, topic, capacity)
+        return SyncItems(self._twin, self._run, self._wrap, self._call, f"system.topics.listen({topic.name!r})", make, timeout)
+
+    def subscribers(self, topic: Topic[Any]) -> tuple[sync.Ref[Any], ...]:
         """The actors that are subscribed."""
-        found: tuple[Any, ...] = self._do(self._core.topics.subscribers, topic)
+        found: tuple[sync.Ref[Any], ...] = self._do(self._core.topics.subscribers, topic)
         return found
 
     def declare(self, *topics: Topic[Any]) -> None:
@@ -112,9 +138,22 @@ class AioTopics(_Way):
         found: bool = await self._do(self._core.topics.unsubscribe, topic, self._twin.own(ref))
         return found
 
-    async def subscribers(self, topic: Topic[Any]) -> tuple[Any, ...]:
+    def listen(self, topic: Topic[M], capacity: int = DEFAULT_CAPACITY, *, timeout: float = math.inf) -> AioItems[M | Lagged]:
+        """Follows a topic without an actor: `async with system.topics.listen(topic) as items: async for item in items: …`. What comes is as for `retinue`'s own.
+
+        Args:
+            topic: The topic.
+            capacity: How many messages may wait in the system, default 256. (Up to 32 more have been fetched already.)
+            timeout: Seconds that each item is waited for; then TimeoutError, and one may go on. Default: no limit.
+        """
+        check_topic(topic)
+        check_capacity(capacity)
+        make = partial(self._core.topics.listen, topic, capacity)
+        return AioItems(self._twin, self._run, self._wrap, self._call, f"system.topics.listen({topic.name!r})", make, timeout)
+
+    async def subscribers(self, topic: Topic[Any]) -> tuple[aio.Ref[Any], ...]:
         """The actors that are subscribed."""
-        found: tuple[Any, ...] = await self._do(self._core.topics.subscribers, topic)
+        found: tuple[aio.Ref[Any], ...] = await self._do(self._core.topics.subscribers, topic)
         return found
 
     async def declare(self, *topics: Topic[Any]) -> None:
@@ -139,10 +178,22 @@ class SyncReceptionist(_Way):
         found: bool = self._do(self._core.receptionist.unregister, key, self._twin.own(ref))
         return found
 
-    def find(self, key: ServiceKey[Any]) -> tuple[Any, ...]:
+    def find(self, key: ServiceKey[A]) -> tuple[sync.Ref[A], ...]:
         """The living actors that offer it."""
-        found: tuple[Any, ...] = self._do(self._core.receptionist.find, key)
+        found: tuple[sync.Ref[A], ...] = self._do(self._core.receptionist.find, key)
         return found
+
+    def listen(self, key: ServiceKey[Any], *, timeout: float = math.inf) -> SyncItems[Listing]:
+        """Follows a service without an actor: `with system.receptionist.listen(key) as listings: for listing in listings: …`. The refs are this twin's.
+
+        Args:
+            key: The service's key.
+            timeout: Seconds that each listing is waited for; then TimeoutError, and one may go on. Default: no limit.
+        """
+        make = partial(self._core.receptionist.listen, key)
+        return SyncItems(
+            self._twin, self._run, self._wrap, self._call, f"system.receptionist.listen({getattr(key, 'name', key)!r})", make, timeout
+        )
 
     def keys(self) -> list[str]:
         """The names of the services that somebody offers, sorted."""
@@ -166,10 +217,22 @@ class AioReceptionist(_Way):
         found: bool = await self._do(self._core.receptionist.unregister, key, self._twin.own(ref))
         return found
 
-    async def find(self, key: ServiceKey[Any]) -> tuple[Any, ...]:
+    async def find(self, key: ServiceKey[A]) -> tuple[aio.Ref[A], ...]:
         """The living actors that offer it."""
-        found: tuple[Any, ...] = await self._do(self._core.receptionist.find, key)
+        found: tuple[aio.Ref[A], ...] = await self._do(self._core.receptionist.find, key)
         return found
+
+    def listen(self, key: ServiceKey[Any], *, timeout: float = math.inf) -> AioItems[Listing]:
+        """Follows a service without an actor: `async with system.receptionist.listen(key) as listings: async for listing in listings: …`. The refs are this twin's.
+
+        Args:
+            key: The service's key.
+            timeout: Seconds that each listing is waited for; then TimeoutError, and one may go on. Default: no limit.
+        """
+        make = partial(self._core.receptionist.listen, key)
+        return AioItems(
+            self._twin, self._run, self._wrap, self._call, f"system.receptionist.listen({getattr(key, 'name', key)!r})", make, timeout
+        )
 
     async def keys(self) -> list[str]:
         """The names of the services that somebody offers, sorted."""

@@ -234,12 +234,12 @@ class ActorSystem:
     @property
     def topics(self) -> AioTopics:
         """Topics: publish to all who have subscribed."""
-        return AioTopics(self._twin, partial(_run, self._loops, self._twin), partial(_wrap, twin=self._twin, loops=self._loops))
+        return AioTopics(self._twin, *_ways(self._loops, self._twin))
 
     @property
     def receptionist(self) -> AioReceptionist:
         """Who offers which service."""
-        return AioReceptionist(self._twin, partial(_run, self._loops, self._twin), partial(_wrap, twin=self._twin, loops=self._loops))
+        return AioReceptionist(self._twin, *_ways(self._loops, self._twin))
 
     @property
     def audit(self) -> SystemAudit:
@@ -533,6 +533,10 @@ class SystemAudit:
 def _wrap(value: Any, twin: Twin, loops: Loops) -> Any:
     """An answer that is a ref of the system becomes a ref of the twin."""
     return Ref(value, twin, loops) if isinstance(value, CoreRef) and value._cell.kernel is twin.kernel else value
+
+
+def _ways(loops: Loops, twin: Twin) -> tuple[Any, Any, Any]:
+    return partial(_run, loops, twin), partial(_wrap, twin=twin, loops=loops), partial(_call, loops, twin)
 
 
 async def _run(loops: Loops, twin: Twin, function: Callable[[], Any]) -> Any:

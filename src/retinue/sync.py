@@ -220,12 +220,12 @@ class ActorSystem:
     @property
     def topics(self) -> SyncTopics:
         """Topics: publish to all who have subscribed."""
-        return SyncTopics(self._twin, partial(_run, self._twin), partial(_wrap, twin=self._twin))
+        return SyncTopics(self._twin, *_ways(self._twin))
 
     @property
     def receptionist(self) -> SyncReceptionist:
         """Who offers which service."""
-        return SyncReceptionist(self._twin, partial(_run, self._twin), partial(_wrap, twin=self._twin))
+        return SyncReceptionist(self._twin, *_ways(self._twin))
 
     @property
     def audit(self) -> SystemAudit:
@@ -528,6 +528,10 @@ class Names:
 def _wrap(value: Any, twin: Twin) -> Any:
     """An answer that is a ref of the system becomes a ref of the twin."""
     return Ref(value, twin) if isinstance(value, CoreRef) and value._cell.kernel is twin.kernel else value
+
+
+def _ways(twin: Twin) -> tuple[Any, Any, Any]:
+    return partial(_run, twin), partial(_wrap, twin=twin), partial(_call, twin)
 
 
 def _future(twin: Twin, delivery: Delivery, make: type[TwinSlot]) -> Future[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import retinue as rt
+from retinue import aio, sync
 
 
 @rt.message
@@ -73,3 +74,27 @@ async def find(system: rt.ActorSystem, till: rt.Ref[FastTill], shop: rt.Ref[Shop
     right: tuple[rt.Ref[Till], ...] = system.receptionist.find(TILLS)
     wrong: tuple[rt.Ref[Shop], ...] = system.receptionist.find(TILLS)  # error
     print(right, wrong)
+
+
+def in_a_script(system: sync.ActorSystem) -> None:
+    with system.topics.listen(PRICES, timeout=1) as items:
+        both: Price | rt.Lagged = items.get(timeout=0.5)
+        one: Price = items.get()  # error
+        for item in items:
+            print(item, both, one)
+    tills: tuple[sync.Ref[Till], ...] = system.receptionist.find(TILLS)
+    shops: tuple[sync.Ref[Shop], ...] = system.receptionist.find(TILLS)  # error
+    system.topics.publish(PRICES, Other())  # error
+    with system.receptionist.listen(TILLS) as listings:
+        print(next(listings).refs, tills, shops)
+
+
+async def under_asyncio(system: aio.ActorSystem) -> None:
+    async with system.topics.listen(PRICES, capacity=2) as items:
+        async for item in items:
+            both: Price | rt.Lagged = item
+            one: Price = await items.get()  # error
+            print(both, one)
+    tills: tuple[aio.Ref[Till], ...] = await system.receptionist.find(TILLS)
+    async with system.receptionist.listen(TILLS) as listings:
+        print((await anext(listings)).refs, tills)
