@@ -226,7 +226,7 @@ class Region:
             extra.reason = reason
         for inlet in tuple(extra.inlets or ()):  # ticks and topics are the old instance's
             for delivery in inlet.clear():
-                self.kernel.record("stopped", delivery)
+                self.kernel.refuse(delivery, "stopped")
         if cell.waiting():
             assert isinstance(cell.ref, VirtualRef)
             _move_mail(cell, self._settle(cell.ref))
