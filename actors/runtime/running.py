@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
+from retinue.actors.runtime.errors import WrongEventLoop
+from retinue.actors.runtime.loops import loop_here
 from retinue.actors.runtime.stepping import turn_frame
 from retinue.security.errors import DefinitionError
 
@@ -52,8 +54,13 @@ def run(
         gc_threshold: Allocations between two passes of the garbage collector over the youngest objects, for this run (CPython's own is 700 or
             2,000: with mail waiting, each message then pays up to a microsecond for it). None leaves it as it is; a higher one stays.
         clock: For tests.
+
+    Raises:
+        WrongEventLoop: A loop runs in this thread already.
+        DefinitionError: `main` is no async function.
     """
     _check_main(main)
+    _check_no_loop(getattr(main, "__name__", "main"))
     wants_system = takes_system(main)
     interrupted = False
 
@@ -128,6 +135,20 @@ def _check_main(main: object) -> None:
         raise DefinitionError(f"rt.run takes an async function, not {main!r}")
     if inspect.isfunction(main) and not inspect.iscoroutinefunction(main) and not hasattr(main, "__wrapped__"):
         raise DefinitionError(f"rt.run takes an async function; write `async def {main.__name__}(…)`, or use retinue.sync in a plain one")
+
+
+def _check_no_loop(name: str) -> None:
+    library = loop_here()
+    if library == "trio":
+        raise WrongEventLoop(
+            f"rt.run was called inside a run of trio, in this very thread: there, await {name}() itself, and enter the system in it with "
+            "`async with rt.ActorSystem(…) as system`"
+        )
+    if library is not None:
+        raise WrongEventLoop(
+            f"rt.run runs trio, and {library} runs in this thread already, which would stand still meanwhile. Under asyncio (FastAPI, notebooks) use "
+            "`async with retinue.aio.ActorSystem(…) as system`, or call rt.run in a thread of its own: `await asyncio.to_thread(rt.run, main)`"
+        )
 
 
 def takes_system(function: Callable[..., object]) -> bool:

@@ -25,6 +25,7 @@ import attrs
 import trio
 
 from retinue._twin_slots import Deliver, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue._twin_virtual import TwinVirtual
 from retinue.actors.runtime.approving import Reviewer
 from retinue.actors.runtime.asking import check_timeout, tokens_of
 from retinue.actors.runtime.cell import DEAD
@@ -375,7 +376,7 @@ class TwinRef(Generic[A_co]):
     """What the refs of both twins have in common.
 
     Attributes:
-        core: The core's ref, for a message's field of type `rt.Ref`. (A twin's ref in a field, or as a constructor's argument, arrives as that, too.)
+        core: The `rt.Ref` behind it. A twin's ref in a message's field, or as a constructor's argument, arrives as that by itself; type checkers want `ref.core` there.
     """
 
     __slots__ = ("_twin", "core")
@@ -411,11 +412,11 @@ _PLAIN: Final = frozenset({bool, bytes, float, int, str, type(None)})
 
 
 def unwrap(value: Any) -> Any:
-    """The value with the core's refs in place of a twin's: in a message's fields, and in lists, tuples, sets and dicts."""
+    """The value with the core's refs and regions in place of a twin's: in a message's fields, and in lists, tuples, sets and dicts."""
     kind = value.__class__
     if kind in _PLAIN:
         return value
-    if isinstance(value, TwinRef):
+    if isinstance(value, TwinRef | TwinVirtual):
         return value.core
     if kind in (list, tuple, set, frozenset):
         inner = [unwrap(one) for one in value]

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from retinue import aio, sync
     from retinue.actors.runtime.virtual import Virtual
 
-__all__ = ["AioVirtual", "SyncVirtual"]
+__all__ = ["AioVirtual", "SyncVirtual", "TwinVirtual"]
 
 A_co = TypeVar("A_co", covariant=True)
 
 
-class _Region(Generic[A_co]):
+class TwinVirtual(Generic[A_co]):
     """What both have in common.
 
     Attributes:
-        core: The region itself, for messages and for actors.
+        core: The `rt.Virtual` behind it. A twin's region in a message's field, or as a constructor's argument, arrives as that by itself; type checkers want
+            `sessions.core` there.
     """
 
     __slots__ = ("_run", "_wrap", "core")
@@ -39,14 +40,28 @@ class _Region(Generic[A_co]):
         """Whether messages are taken."""
         return self.core.alive
 
+    def __eq__(self, other: object) -> bool:
+        return self.core._region is other.core._region if isinstance(other, TwinVirtual) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.core._region)
+
     def __repr__(self) -> str:
         return repr(self.core)
+
+    def __iter__(self) -> NoReturn:
+        iter(self.core)  # raises: there is no end of keys
+        raise AssertionError
+
+    def __reduce__(self) -> NoReturn:
+        self.core.__reduce__()
+        raise AssertionError
 
     async def _active(self) -> tuple[str, ...]:
         return self.core.active()
 
 
-class SyncVirtual(_Region[A_co]):
+class SyncVirtual(TwinVirtual[A_co]):
     """The virtual actors of one kind, for a plain script: `sessions["alice"]` is the ref of one."""
 
     __slots__ = ()
@@ -75,7 +90,7 @@ class SyncVirtual(_Region[A_co]):
         self._run(partial(self.core.stop, grace=grace))
 
 
-class AioVirtual(_Region[A_co]):
+class AioVirtual(TwinVirtual[A_co]):
     """The virtual actors of one kind, under asyncio: `sessions["alice"]` is the ref of one."""
 
     __slots__ = ()

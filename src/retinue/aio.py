@@ -33,6 +33,7 @@ from retinue.actors.runtime.errors import StreamClosed
 from retinue.actors.runtime.portal import PULSE
 from retinue.actors.runtime.ref import Ref as CoreRef
 from retinue.actors.runtime.spending import SystemBudgets
+from retinue.actors.runtime.virtual import Virtual
 from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError
 
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
     from retinue.actors.runtime.supervision import Supervision
-    from retinue.actors.runtime.virtual import Virtual
     from retinue.actors.runtime.watch import Terminated
     from retinue.client.on_asyncio import connect
     from retinue.mailbox.letters import DeadLetters
@@ -182,7 +182,7 @@ class ActorSystem:
         twin.check_holder("system.spawn_virtual")
         arguments, keywords = unwrap(arguments), unwrap(keywords)
         core: Virtual[A] = await _run(loops, twin, partial(twin.core.spawn_virtual, cls, *arguments, **keywords))
-        return AioVirtual(core, partial(_run, loops, twin), partial(_wrap, twin=twin, loops=loops))
+        return _region(core, twin, loops)
 
     async def adopt(self, actor: ActorRef[Any] | ActorProxy[Any], **options: Unpack[AdoptOptions]) -> Ref[Any]:
         """Gives a pykka actor that exists already an address, a gate and a mailbox under `/user`; arguments and errors as for `retinue.ActorSystem.adopt`."""
@@ -531,8 +531,16 @@ class SystemAudit:
 
 
 def _wrap(value: Any, twin: Twin, loops: Loops) -> Any:
-    """An answer that is a ref of the system becomes a ref of the twin."""
-    return Ref(value, twin, loops) if isinstance(value, CoreRef) and value._cell.kernel is twin.kernel else value
+    """An answer that is a ref of the system, or a region, becomes one of the twin."""
+    if isinstance(value, CoreRef) and value._cell.kernel is twin.kernel:
+        return Ref(value, twin, loops)
+    if isinstance(value, Virtual) and value._region.kernel is twin.kernel:
+        return _region(value, twin, loops)
+    return value
+
+
+def _region(core: Virtual[A], twin: Twin, loops: Loops) -> AioVirtual[A]:
+    return AioVirtual(core, partial(_run, loops, twin), partial(_wrap, twin=twin, loops=loops))
 
 
 def _ways(loops: Loops, twin: Twin) -> tuple[Any, Any, Any]:

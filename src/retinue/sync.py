@@ -30,6 +30,7 @@ from retinue._twin import Call, Keys, Options, Revoked, Twin, TwinRef, unwrap
 from retinue._twin_approvals import SyncApprovals
 from retinue._twin_books import SystemAudit, SystemBudgets
 from retinue._twin_futures import Future
+from retinue._twin_joining import check_no_loop, join
 from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
 from retinue._twin_topics import SyncReceptionist, SyncTopics
 from retinue._twin_virtual import SyncVirtual
@@ -38,6 +39,7 @@ from retinue.actors.runtime.errors import StreamClosed, SystemClosed
 from retinue.actors.runtime.portal import PORTAL_CAPACITY, PULSE, Latch
 from retinue.actors.runtime.receipts import FULL, Receipt
 from retinue.actors.runtime.ref import Ref as CoreRef
+from retinue.actors.runtime.virtual import Virtual
 from retinue.mailbox.errors import MailboxFull
 from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
     from retinue.actors.runtime.supervision import Supervision
-    from retinue.actors.runtime.virtual import Virtual
     from retinue.actors.runtime.watch import Terminated
     from retinue.client.blocking import connect
     from retinue.mailbox.letters import DeadLetters
@@ -86,7 +87,8 @@ class ActorSystem:
     """A system of actors for a plain script: `with ActorSystem("shop") as system: …`.
 
     It acts under the system's root context. At the end of the block the intake closes, the actors drain for `grace` seconds, what still runs is cancelled, and every
-    open ask is resolved. An error in the block leaves it as it is. Ctrl-C in the block ends it in good order, a second one at once.
+    open ask is resolved. An error in the block leaves it as it is. Ctrl-C in the block ends it in good order, a second one at once. Entered in a thread where asyncio
+    or trio runs, it raises `WrongEventLoop`: its calls would block that loop.
 
     Args:
         name: The system's name, for texts and for logs.
@@ -106,6 +108,7 @@ class ActorSystem:
         return f"<sync.ActorSystem {self.name!r}>"
 
     def __enter__(self) -> Self:
+        check_no_loop()
         latch = Latch()
         self._twin.start(latch.set, self._ended.set)
         try:
@@ -123,7 +126,7 @@ class ActorSystem:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._twin.leave()
-        interrupted = _join(self._twin, self._ended, error)
+        interrupted = join(self._twin, self._ended, error)
         self._twin.outcome(error)
         if interrupted is not None:
             raise interrupted
@@ -172,7 +175,7 @@ class ActorSystem:
         twin.check_holder("system.spawn_virtual")
         arguments, keywords = unwrap(arguments), unwrap(keywords)
         core: Virtual[A] = _run(twin, partial(twin.core.spawn_virtual, cls, *arguments, **keywords))
-        return SyncVirtual(core, partial(_run, twin), partial(_wrap, twin=twin))
+        return _region(core, twin)
 
     def adopt(self, actor: ActorRef[Any] | ActorProxy[Any], **options: Unpack[AdoptOptions]) -> Ref[Any]:
         """Gives a pykka actor that exists already an address, a gate and a mailbox under `/user`; arguments and errors as for `retinue.ActorSystem.adopt`."""
@@ -526,8 +529,16 @@ class Names:
 
 
 def _wrap(value: Any, twin: Twin) -> Any:
-    """An answer that is a ref of the system becomes a ref of the twin."""
-    return Ref(value, twin) if isinstance(value, CoreRef) and value._cell.kernel is twin.kernel else value
+    """An answer that is a ref of the system, or a region, becomes one of the twin."""
+    if isinstance(value, CoreRef) and value._cell.kernel is twin.kernel:
+        return Ref(value, twin)
+    if isinstance(value, Virtual) and value._region.kernel is twin.kernel:
+        return _region(value, twin)
+    return value
+
+
+def _region(core: Virtual[A], twin: Twin) -> SyncVirtual[A]:
+    return SyncVirtual(core, partial(_run, twin), partial(_wrap, twin=twin))
 
 
 def _ways(twin: Twin) -> tuple[Any, Any, Any]:
@@ -575,25 +586,3 @@ def _call(twin: Twin, what: str, function: Any) -> Any:
         return latch.wait(twin.portal)
     finally:
         del latch, function
-
-
-def _join(twin: Twin, ended: threading.Event, error: BaseException | None) -> BaseException | None:
-    """Waits for the system's end; returns the Ctrl-C that came meanwhile and ended it at once."""
-    interrupted: BaseException | None = None
-    while True:
-        try:
-            # Not `thread.join`: interrupted, that takes the thread for ended (bpo-45274).
-            if ended.wait(PULSE):
-                break
-            if not twin.alive():
-                if error is None:
-                    raise twin.stuck_error()
-                return interrupted
-        except KeyboardInterrupt as again:
-            if interrupted is not None:
-                raise
-            interrupted = again
-            twin.interrupt()
-    assert twin.thread is not None
-    twin.thread.join()  # only its very last instructions are left
-    return interrupted

@@ -12,7 +12,7 @@ import trio
 
 import retinue as rt
 from quiet_threads import PATIENCE, open_after, our_threads
-from retinue import aio
+from retinue import aio, sync
 from twin_actors import Boom, Break, Call, Count, Double, Hold, Never, Note, Notes, Unknown, Worker, conserved
 from twin_asyncio import under_asyncio, wait_set
 
@@ -264,6 +264,30 @@ def test_without_an_asyncio_loop_it_says_what_to_use() -> None:
     with pytest.raises(rt.WrongEventLoop, match=r"retinue\.sync.*retinue\.ActorSystem"):
         trio.run(main)
     assert our_threads() == []
+
+
+@under_asyncio
+async def test_a_scripts_system_under_asyncio_would_stop_its_loop_and_is_refused() -> None:
+    system = sync.ActorSystem("script")
+    with pytest.raises(rt.WrongEventLoop, match=r"retinue\.aio\.ActorSystem.*asyncio\.to_thread"), system:
+        raise AssertionError("not reached")
+    assert our_threads() == []
+
+    def in_a_thread() -> int:
+        with system:
+            return system.spawn(Worker).ask(Double(21))
+
+    assert await asyncio.to_thread(in_a_thread) == 42
+
+
+async def test_a_scripts_system_in_a_run_of_trio_is_refused() -> None:
+    def in_a_thread() -> int:
+        with sync.ActorSystem("script") as system:
+            return system.spawn(Worker).ask(Double(21))
+
+    with pytest.raises(rt.WrongEventLoop, match=r"retinue\.ActorSystem.*trio\.to_thread\.run_sync"):
+        in_a_thread()
+    assert await trio.to_thread.run_sync(in_a_thread) == 42
 
 
 @under_asyncio

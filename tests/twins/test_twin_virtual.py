@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import pytest
@@ -20,7 +21,7 @@ def test_a_script_works_with_virtual_actors() -> None:
         assert (sessions.path, sessions.alive, sessions.active()) == ("/user/sessions", True, ())
         alice = sessions["alice"]
         assert alice.ask(Count()) == 1
-        assert sessions.ref("alice").ask(Count(), block=False).get(timeout=10) == 2
+        assert sessions.ref("alice").ask(Count(), block=False).get(timeout=60) == 2
         assert sessions["alice"] == alice
         assert sessions.passivate("alice")
         assert not sessions.passivate("alice")
@@ -74,6 +75,61 @@ def test_no_request_of_a_script_is_lost_between_the_ends_of_instances() -> None:
         for _ in range(20):
             futures.append(alice.ask(Count(), block=False))
             sessions.passivate("alice")
-        assert all(future.get(timeout=10) >= 1 for future in futures)
+        assert all(future.get(timeout=60) >= 1 for future in futures)
         statistics = system.statistics()
         assert statistics.sent == statistics.handled + statistics.dead_letters + statistics.queued
+
+
+@rt.message
+class Visit(rt.Request[int]):
+    sessions: rt.Virtual[Session]
+    keys: tuple[rt.Ref[Session], ...] = ()
+
+
+@rt.message
+class Lend(rt.Request[rt.Virtual[Session]]):
+    pass
+
+
+class Porter(rt.Actor):
+    def __init__(self, given: object, listed: object) -> None:
+        self.given = given
+        self.listed = listed
+
+    @rt.handler
+    async def visit(self, message: Visit) -> int:
+        assert type(message.sessions) is type(self.given) is rt.Virtual
+        assert self.listed == [message.sessions, message.keys[0]] == [self.given, message.sessions["ada"]]
+        return await message.sessions["ada"].ask(Count())
+
+    @rt.handler
+    def lend(self, message: Lend) -> rt.Virtual[Session]:
+        assert isinstance(self.given, rt.Virtual)
+        return self.given
+
+
+def test_a_scripts_region_arrives_at_actors_as_the_region_itself() -> None:
+    with ActorSystem("script") as system:
+        sessions = system.spawn_virtual(Session, Book(), name="sessions")
+        porter = system.spawn(Porter, sessions, [sessions, sessions["ada"]])
+        assert porter.ask(Visit(sessions, (sessions["ada"],))) == 1  # type: ignore[arg-type]
+        assert porter.ask(Visit(sessions.core, (sessions["ada"].core,))) == 2
+        lent = porter.ask(Lend())
+        assert lent == sessions
+        assert len({lent, sessions}) == 1
+        assert lent["ada"].ask(Count()) == 3  # type: ignore[comparison-overlap]
+        with pytest.raises(TypeError, match="have no end"):
+            iter(sessions)
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(sessions)
+
+
+@under_asyncio
+async def test_an_asyncio_programs_region_arrives_at_actors_as_the_region_itself() -> None:
+    async with aio.ActorSystem("loop") as system:
+        sessions = await system.spawn_virtual(Session, Book(), name="sessions")
+        porter = await system.spawn(Porter, sessions, [sessions, sessions["ada"]])
+        assert await porter.ask(Visit(sessions, (sessions["ada"],))) == 1  # type: ignore[arg-type]
+        lent = await porter.ask(Lend())
+        assert lent == sessions
+        assert await lent["ada"].ask(Count()) == 2

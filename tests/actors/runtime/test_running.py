@@ -169,6 +169,42 @@ def test_under_asyncio_the_error_names_the_twin() -> None:
     asyncio.run(main())
 
 
+async def _seven() -> int:
+    await trio.lowlevel.checkpoint()
+    return 7
+
+
+def test_run_under_asyncio_names_the_twin_and_works_in_a_thread_of_its_own() -> None:
+    async def main() -> int:
+        with pytest.raises(rt.WrongEventLoop, match=r"asyncio.*retinue\.aio.*to_thread"):
+            rt.run(_seven)
+        refused: list[BaseException] = []
+
+        def plain_callback() -> None:  # in no task
+            try:
+                rt.run(_seven)
+            except rt.WrongEventLoop as error:
+                refused.append(error)
+
+        asyncio.get_running_loop().call_soon(plain_callback)
+        await asyncio.sleep(0)
+        assert len(refused) == 1
+        return await asyncio.to_thread(rt.run, _seven)
+
+    assert asyncio.run(main()) == 7
+    assert rt.run(_seven) == 7
+
+
+def test_run_inside_a_run_of_trio_says_to_await_main_itself() -> None:
+    async def main() -> int:
+        with pytest.raises(rt.WrongEventLoop, match=r"await _seven\(\) itself"):
+            rt.run(_seven)
+        return await trio.to_thread.run_sync(rt.run, _seven)
+
+    assert trio.run(main) == 7
+    assert rt.run(main) == 7
+
+
 def test_without_a_loop_the_error_names_the_twin() -> None:
     coroutine = rt.ActorSystem().__aenter__()
     with pytest.raises(rt.WrongEventLoop, match=r"retinue\.sync"):
