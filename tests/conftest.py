@@ -7,10 +7,15 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell script, where Ctrl-C is ignored, by us and by every process that a test starts: then no test of it could pass.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# That a machine is busy with something else is no failure of a test. The rest stays as Hypothesis has chosen it (on a CI server: its profile `ci`).
+settings.register_profile("retinue", settings(), deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("retinue")
 
 # A key or an endpoint that happens to be set must neither be used, nor paid for, nor change a result.
 FOREIGN_PREFIXES = (

@@ -468,7 +468,7 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestBooks.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 def test_the_machine_grants_and_refuses_often_enough():
@@ -482,7 +482,7 @@ def test_the_machine_grants_and_refuses_often_enough():
             refused += self.refused
 
     case = Counting.TestCase()
-    case.settings = settings(max_examples=30, stateful_step_count=30, deadline=None, derandomize=True, database=None)
+    case.settings = settings(max_examples=30, stateful_step_count=30, derandomize=True, database=None)
     case.runTest()
     assert granted > 30
     assert refused > 10

@@ -67,7 +67,7 @@ async def test_an_endless_body_is_cut_off_and_the_connection_closed(head):
     send, hung_up = endless(head)
     async with asking(send, max_bytes=1000) as (client, server):
         await too_much(client, server)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await hung_up.wait()
 
 
@@ -186,12 +186,12 @@ async def test_a_server_that_is_always_almost_done_is_given_up_when_the_time_is_
         began = trio.current_time()
         with pytest.raises(httpx.TimeoutException):
             await client.get(server.url)
-        assert trio.current_time() - began < 5
+        assert trio.current_time() - began < 20
         with pytest.raises(httpx.TimeoutException):
             async with client.stream("GET", server.url, timeout=None) as streamed:
                 async for _ in streamed.aiter_bytes():
                     pass
-        assert trio.current_time() - began < 10
+        assert trio.current_time() - began < 30
 
 
 async def test_the_time_is_for_all_redirects_together():

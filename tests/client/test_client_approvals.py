@@ -103,7 +103,7 @@ def test_nobody_decides_in_time(face: Face, shop: RunningShop, amount: int) -> N
         began = time.monotonic()
         with pytest.raises(rt.AskTimeout, match="still waits"):
             await ada.approvals.wait(request.id, timeout=0.3)
-        assert 0.25 < time.monotonic() - began < 3
+        assert 0.25 < time.monotonic() - began < 20
         assert request in await bob.approvals.find(status="pending")
 
     both(face, shop, test)

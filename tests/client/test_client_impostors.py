@@ -127,7 +127,7 @@ def test_a_server_that_says_nothing_is_left_in_time(face: Face) -> None:
     for script in ([HANG], [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n", b'{"rep', HANG]):
         began = time.monotonic()
         error, _ = met(face, ask, *script, connect_timeout=0.05)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 15
         assert isinstance(error, rt.AskTimeout)
         assert error.begun is None
         assert error.path == SHOP
@@ -139,18 +139,18 @@ def test_a_server_that_says_nothing_is_left_in_time(face: Face) -> None:
 def test_a_server_that_drips_is_left_in_time(face: Face) -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n"
     began = time.monotonic()
-    error, _ = met(face, ask, head, *[b" ", 0.05] * 100, connect_timeout=0.1)
-    assert time.monotonic() - began < 5
+    error, _ = met(face, ask, head, *[b" ", 0.05] * 600, connect_timeout=0.1)
+    assert time.monotonic() - began < 15
     assert isinstance(error, rt.AskTimeout)
 
 
 DRIPS = {
-    "a status line that does not end": [b"H", 0.05, b"T", 0.05, b"T", 0.05, b"P"] + [0.05, b"x"] * 200,
-    "headers": [b"HTTP/1.1 200 OK\r\n"] + [b"x-a: b\r\n", 0.05] * 200,
-    "answers before the answer": [b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", 0.05] * 200,
-    "a body": [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n"] + [b" ", 0.05] * 200,
+    "a status line that does not end": [b"H", 0.05, b"T", 0.05, b"T", 0.05, b"P"] + [0.05, b"x"] * 600,
+    "headers": [b"HTTP/1.1 200 OK\r\n"] + [b"x-a: b\r\n", 0.05] * 600,
+    "answers before the answer": [b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", 0.05] * 600,
+    "a body": [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n"] + [b" ", 0.05] * 600,
     "a body in chunks": [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"]
-    + [b"1\r\n \r\n", 0.05] * 200,
+    + [b"1\r\n \r\n", 0.05] * 600,
 }
 
 
@@ -161,7 +161,7 @@ def test_one_time_out_counts_for_the_whole_of_an_answer(face: Face, script: list
         with Impostor(*script) as server:
             with pytest.raises(rt.RetinueError) as caught:
                 face.talk(server.url, test if test is ask else short_stream, token=TOKEN, connect_timeout=0.1)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 15
         if test is ask:
             assert isinstance(caught.value, rt.AskTimeout), caught.value
 
@@ -173,11 +173,11 @@ async def short_stream(client: Any) -> None:
 
 
 def test_a_stream_of_comments_does_not_last_longer_than_its_time(face: Face) -> None:
-    with Impostor(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", *[b": here\n\n", 0.05] * 200) as server:
+    with Impostor(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", *[b": here\n\n", 0.05] * 600) as server:
         began = time.monotonic()
         with pytest.raises(rt.AskTimeout):
             face.talk(server.url, short_stream, token=TOKEN, connect_timeout=0.1)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 15
 
 
 FAILURES: list[list[object]] = [
@@ -288,7 +288,7 @@ def test_a_silent_stream_counts_as_lost_and_heartbeats_keep_one_alive(face: Face
     error, _ = met(face, stream, events(ITEM, whole=False), HANG)
     assert isinstance(error, rt.GatewayError)
     assert error.reason == "timeout"
-    assert 0.2 < time.monotonic() - began < 3
+    assert 0.2 < time.monotonic() - began < 15
     beat = [b"9\r\n: beat\r\n\n\r\n", 0.1]
     end = b"event: end\ndata: {}\n\n"
     with Impostor(events(ITEM, whole=False), 0.1, *beat * 3, b"%x\r\n%s\r\n0\r\n\r\n" % (len(end), end)) as server:

@@ -53,7 +53,7 @@ def fits(value: Any, schema: dict[str, Any], components: dict[str, Any]) -> bool
     return True
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(messages())
 def test_whatever_a_message_is_its_body_fits_its_schema(message: Message) -> None:
     registry = WireRegistry()

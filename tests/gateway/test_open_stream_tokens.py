@@ -89,7 +89,7 @@ async def test_what_a_token_has_opened_ends_with_it(end, reason, tmp_path, monke
                 await nursery.start(read, name, request)
             while target.gateway.streams < 3:
                 await trio.sleep(0.01)
-            with trio.fail_after(6):
+            with trio.fail_after(15):
                 end(target, token)
                 while target.gateway.streams:
                     await trio.sleep(0.01)

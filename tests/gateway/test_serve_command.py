@@ -194,7 +194,7 @@ def test_what_hangs_is_cut_off_when_the_grace_is_over(folder: Path) -> None:
             )
             client.post(f"{url}/v1/ask", json=hang)
         timer.wait()
-        assert process.wait(20) == 0 and time.monotonic() - begun < 10
+        assert process.wait(60) == 0 and time.monotonic() - begun < 60
 
 
 @pytest.mark.parametrize("function", ["breaks", pytest.param("plain_breaks", marks=pytest.mark.slow)])

@@ -15,7 +15,7 @@ from retinue.mailbox.errors import WireError
 from retinue.mailbox.messages import Message, message
 from retinue.mailbox.wire import WireRegistry
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
 
 PROBLEMS = {"malformed", "unknown_type", "too_large", "too_deep", "invalid_fields"}
 

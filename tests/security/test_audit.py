@@ -374,7 +374,7 @@ def test_every_field_is_under_the_mac() -> None:
 
 
 @given(st.lists(st.sampled_from(ENTRIES), max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_other_sequence_of_true_records_fits(rows: list[AuditEntry]) -> None:
     if tuple(rows) == ENTRIES[: len(rows)]:
         assert verify_chain(rows, KEY).number == len(rows)
@@ -385,7 +385,7 @@ def test_no_other_sequence_of_true_records_fits(rows: list[AuditEntry]) -> None:
 
 
 @given(st.integers(0, 5), st.sampled_from(sorted(CHANGES)), st.text(max_size=5) | st.integers() | st.none() | st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_edit_of_a_field_fits(row: int, name: str, value: Any) -> None:
     rows = list(ENTRIES)
     current = getattr(rows[row], name)
@@ -577,4 +577,4 @@ def test_a_record_costs_microseconds() -> None:
         log.record(
             "decision", allowed=False, operation="fs.delete", reason="permission", security=context, path="/user/files", detail="x" * 80
         )
-    assert time.thread_time() - began < 0.5  # some 20 µs each; a machine may be slow, but not by a factor of 25
+    assert time.thread_time() - began < 2  # some 20 µs each; a machine may be slow, but not by a factor of 100

@@ -458,7 +458,7 @@ def broken(path: Path, data: bytes, head: AuditHead) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_edit_of_the_bytes_goes_unseen(filled_file: tuple[Path, bytes, AuditHead], data: st.DataObject) -> None:
     path, whole, head = filled_file
     start = data.draw(st.integers(0, len(whole)))
@@ -470,7 +470,7 @@ def test_no_edit_of_the_bytes_goes_unseen(filled_file: tuple[Path, bytes, AuditH
 
 
 @given(st.lists(st.integers(0, 3), max_size=6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_other_order_of_the_lines_goes_unseen(filled_file: tuple[Path, bytes, AuditHead], order: list[int]) -> None:
     path, whole, head = filled_file
     lines = whole.splitlines(keepends=True)

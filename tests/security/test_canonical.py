@@ -181,25 +181,22 @@ def test_values_that_differ_in_anything_have_different_bytes() -> None:
 
 
 @given(PLAIN, PLAIN)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_bytes_are_equal_exactly_if_the_values_are(one: Any, other: Any) -> None:
     assert (canonical(one) == canonical(other)) == same(one, other)
 
 
 @given(PLAIN)
-@settings(deadline=None)
 def test_a_copy_has_the_same_bytes(value: Any) -> None:
     assert canonical(copy.deepcopy(value)) == canonical(value)
 
 
 @given(st.lists(TEXTS, max_size=4), st.lists(TEXTS, max_size=4))
-@settings(deadline=None)
 def test_texts_cannot_be_cut_elsewhere(one: list[str], other: list[str]) -> None:
     assert (canonical(one) == canonical(other)) == (one == other)
 
 
 @given(st.dictionaries(TEXTS, st.integers(), max_size=6), st.randoms())
-@settings(deadline=None)
 def test_the_order_of_keys_does_not_count(value: dict[str, int], chance: random.Random) -> None:
     items = list(value.items())
     chance.shuffle(items)

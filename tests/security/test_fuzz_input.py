@@ -107,19 +107,19 @@ MAKERS = [rt.allow, rt.deny, rt.where, rt.needs_approval, rt.label, rt.one_of, r
 ONE_ARGUMENT = [rt.at_most, rt.at_least, rt.max_length, rt.each, rt.known_from, rt.max_risk]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(MAKERS), st.lists(rather_good, max_size=3))
 def test_what_takes_several_things_takes_or_refuses_them(make, given_things):
     call(make, *given_things)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(ONE_ARGUMENT), rather_good)
 def test_what_takes_one_thing_takes_or_refuses_it(make, thing):
     call(make, thing)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rather_good, rather_good, rather_good)
 def test_what_takes_options_takes_or_refuses_them(one, two, three):
     call(rt.allow, "fs.*", arguments=one, open=two)
@@ -137,7 +137,7 @@ def test_what_takes_options_takes_or_refuses_them(one, two, three):
     call(rt.Capability, "fs.read", effects=one, description=two)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rather_good, st.lists(rather_good, max_size=3))
 def test_an_authority_takes_or_refuses_anything_and_gives_nothing_it_should_not(thing, things):
     authority = Authority(["fs.read"])
@@ -159,7 +159,7 @@ def test_an_authority_takes_or_refuses_anything_and_gives_nothing_it_should_not(
     assert authority.root.allows("fs.read")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rather_good, st.dictionaries(st.text(max_size=5), anything, max_size=3))
 def test_a_context_answers_or_refuses_any_question(thing, arguments):
     authority = Authority()
@@ -179,7 +179,6 @@ def test_a_context_answers_or_refuses_any_question(thing, arguments):
     assert context.allows("fs.read", {"x": thing}) is False
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40) | names)
 def test_a_pattern_is_read_exactly_or_refused(text):
     pattern = call(Pattern, text)
@@ -188,7 +187,6 @@ def test_a_pattern_is_read_exactly_or_refused(text):
         assert all(segment and segment.isascii() for segment in text.split("."))
 
 
-@settings(deadline=None)
 @given(anything)
 def test_data_of_restrictions_is_read_or_refused(data):
     call(restrictions_from_data, data)
@@ -219,7 +217,7 @@ def edited(data, text):
 KEY = b"k" * 32
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_an_audit_file_that_was_edited_is_found_out_or_was_cut_at_a_record(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("audit") / "audit.jsonl"
@@ -244,7 +242,7 @@ def test_an_audit_file_that_was_edited_is_found_out_or_was_cut_at_a_record(tmp_p
 POLICY = b'version = 1\n\n[[rule]]\noperations = ["fs.read"]\narguments = { path = { within = ["reports/"] } }\nverdict = "allow"\nreason = "reports"\n'
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_policy_file_of_any_content_never_permits_more(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("policy") / "policy.toml"
@@ -257,7 +255,7 @@ def test_a_policy_file_of_any_content_never_permits_more(tmp_path_factory, data)
     call(policy.reload)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=80) | st.sampled_from([b"{}", b"[]", b"null", b'{"current": 1}', b"\xff\xfe"]))
 def test_a_key_file_of_any_content_is_a_key_file_or_refused(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("keys") / "keys"
@@ -271,7 +269,7 @@ def test_a_key_file_of_any_content_is_a_key_file_or_refused(tmp_path_factory, co
 # -- clocks -----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.one_of(

@@ -343,13 +343,12 @@ SPOTS = st.one_of(
 
 
 @given(st.recursive(SPOTS, planted, max_leaves=6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_planted_secret_is_found_wherever_it_stands(value: Any) -> None:
     assert SECRET not in repr(redact(value))
 
 
 @given(PLAIN)
-@settings(deadline=None)
 def test_nothing_is_changed_and_what_is_shown_is_new(value: Any) -> None:
     before = copy.deepcopy(value)
     shown = redact(value)
@@ -360,7 +359,6 @@ def test_nothing_is_changed_and_what_is_shown_is_new(value: Any) -> None:
 
 
 @given(PLAIN)
-@settings(deadline=None)
 def test_what_was_redacted_stays_as_it_is(value: Any) -> None:
     shown = redact(value)
     assert redact(shown) == shown

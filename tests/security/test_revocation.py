@@ -242,7 +242,7 @@ def test_a_context_has_ended_exactly_if_something_that_went_into_it_was_revoked(
         assert authority.is_revoked(context) is bool(went_in[context] & revoked)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(1, 4))
 def test_no_child_slips_through_while_another_thread_revokes(threads):
     for _ in range(20):

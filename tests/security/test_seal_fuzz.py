@@ -53,7 +53,7 @@ def test_the_trap_works() -> None:
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.sampled_from(CHARACTERS))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_a_changed_character_is_refused(place: int, character: str) -> None:
     edited = TOKEN[:place] + character + TOKEN[place + 1 :]
     assume(edited != TOKEN)
@@ -67,13 +67,13 @@ def test_each_single_character_counts() -> None:
 
 
 @given(st.integers(0, len(TOKEN)), st.text(alphabet=CHARACTERS, min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_an_inserted_text_is_refused(place: int, text: str) -> None:
     refused(TOKEN[:place] + text + TOKEN[place:])
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.integers(1, len(TOKEN)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_cut_out_piece_is_refused(start: int, length: int) -> None:
     edited = TOKEN[:start] + TOKEN[start + length :]
     assume(edited not in GENUINE)
@@ -92,7 +92,7 @@ OTHERS = OTHER.split(".")
 @example([*PARTS[:-1], OTHERS[-1]])
 @example([*PARTS[:3], *OTHERS[3:]])
 @example([*OTHERS[:3], *PARTS[3:]])
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_parts_that_are_dropped_swapped_repeated_or_taken_from_another_token_are_refused(parts: list[str]) -> None:
     token = ".".join(parts)
     assume(token not in GENUINE)
@@ -108,7 +108,7 @@ def test_the_mac_before_the_last_block_cannot_be_had_from_the_token() -> None:
 
 
 @given(st.text() | st.binary() | st.none() | st.integers() | st.lists(st.text(), max_size=2))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_anything_else_is_refused(thing: Any) -> None:
     refused(thing)
 
@@ -170,7 +170,7 @@ class TestReading:
     )
 
     @given(json, st.sampled_from(["block", "aud", "perm", "layers", "rules", "arguments", "limits", "labels"]))
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=400)
     def test_a_block_of_any_content_is_refused_typed_or_only_narrows(self, odd: Any, place: str) -> None:
         perm: dict[str, Any] = {"layers": []}
         block: Any = {"id": "0" * 24, "aud": None, "perm": perm}
@@ -197,7 +197,6 @@ class TestReading:
             assert opened.permissions is CONTEXT.permissions.meet(opened.permissions)
 
     @given(st.binary(max_size=200))
-    @settings(deadline=None)
     def test_bytes_in_place_of_a_block_are_refused_typed(self, raw: bytes) -> None:
         token = add_block(ROOT, seal_frame._text(raw) or "_")
         for act in (BENCH.sealer.unseal, inspect):
@@ -206,7 +205,6 @@ class TestReading:
             assert caught.value.reason == "content"
 
     @given(st.text(alphabet="rt1.0Aa_-", max_size=80))
-    @settings(deadline=None)
     def test_looking_and_attenuating_refuse_typed_too(self, text: str) -> None:
         for act in (inspect, lambda token: attenuate(token, "fs.*"), BENCH.sealer.revoke_token):
             with pytest.raises(AuthorityError):

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retinue.security.strict_json import read_json
@@ -20,7 +20,6 @@ JSON = st.recursive(
 
 
 @given(JSON, st.booleans())
-@settings(deadline=None)
 def test_what_is_plain_is_read_as_the_standard_library_reads_it(value: Any, escaped: bool) -> None:
     text = json.dumps(value, ensure_ascii=escaped)
     assert read_json(text) == read_json(text.encode("utf-8")) == json.loads(text)

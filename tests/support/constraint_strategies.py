@@ -28,7 +28,7 @@ from retinue.security.constraints import (
     within,
 )
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
 
 NAMES = ["ACME", "Bolt", "acme", "*", "AC*", "", "1", "True", "None", "é"]
 NUMBERS = [

@@ -17,7 +17,7 @@ import trio
 import retinue as rt
 from retinue.gateway import Gateway
 
-PATIENCE = 8.0
+PATIENCE = 30.0
 """Seconds that a client of a test waits for the server, at most."""
 
 SECRET = "sesame-7319"

@@ -171,7 +171,7 @@ class Open:
     async def ask(self, name: str, /, *, more: dict[str, Any] | None = None, **body: Any) -> httpx.Response:
         return await self.client.post("/v1/ask", json=call(name, more=more, **body))
 
-    async def until(self, holds: Any, seconds: float = 5.0) -> None:
+    async def until(self, holds: Any, seconds: float = 60.0) -> None:
         """Waits until something holds, and fails after some seconds."""
         with trio.fail_after(seconds):
             while not holds():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pykka
 import trio
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds after which a test gives up on something that should happen at once."""
 
 

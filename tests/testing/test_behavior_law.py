@@ -172,13 +172,13 @@ def check(steps: list[tuple[Any, str | None]]) -> None:
 
 
 @given(sequences)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_pure_actor_does_by_hand_what_it_does_in_a_system(steps: list[tuple[Any, str | None]]) -> None:
     check(steps)
 
 
 @pytest.mark.slow
 @given(sequences)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_it_does_so_for_many_sequences(steps: list[tuple[Any, str | None]]) -> None:
     check(steps)

@@ -223,7 +223,7 @@ def test_a_real_clock_will_do_as_well():
             thread.tell(Note(1))
             began = time.monotonic()
             await wait_idle(system)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 60
             assert_conserved(system)
 
     trio.run(main)

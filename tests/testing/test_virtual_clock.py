@@ -63,7 +63,7 @@ async def test_an_hour_passes_at_once(clock):
     began = time.monotonic()
     await trio.sleep(3600)
     assert trio.current_time() == 3600
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 async def test_a_deadline_of_an_hour_does_not_pass_while_a_blocking_actor_works(clock):
@@ -288,11 +288,11 @@ def test_time_does_not_go_back():
 def test_it_naps_while_a_thread_works_and_burns_no_processor():
     async def main() -> None:
         with trio.fail_after(3600):
-            await trio.to_thread.run_sync(time.sleep, 0.3)
+            await trio.to_thread.run_sync(time.sleep, 1.0)
 
     began = time.process_time()
     trio.run(main, clock=VirtualClock())
-    assert time.process_time() - began < 0.15
+    assert time.process_time() - began < 0.5
 
 
 async def test_it_waits_for_adopted_pykka_actors_and_for_their_end(clock):

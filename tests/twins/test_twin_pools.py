@@ -19,7 +19,7 @@ def test_a_script_works_with_pools_and_groups(kind: str) -> None:
         assert pool.path == "/user/pool" and pool.ask(Quick(1, key=1)) in ("0", "1")
         assert pool.tell(Quick(2, key=1)).accepted
         futures = [pool.ask(Quick(number, key=number), block=False) for number in range(10)]
-        assert {future.get(timeout=10) for future in futures} <= {"0", "1"}
+        assert {future.get(timeout=60) for future in futures} <= {"0", "1"}
         if kind != "work_pulling":
             members = [system.spawn(PoolWorker, name=name) for name in ("a", "b")]
             group = system.spawn_group(members, pool=POOLS[kind](), name="group")

@@ -36,7 +36,7 @@ def locked(folder: Path) -> Iterator[None]:
 async def test_a_folder_that_another_process_locks_keeps_nobody_from_rejecting_and_the_system_from_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_files, "PATIENCE", 1.0)
+    monkeypatch.setattr(private_files, "PATIENCE", 2.5)
     async with system_on(tmp_path) as system:
         bank = await system.spawn(Bank, [], name="bank")
         alice = alice_of(system)
@@ -50,7 +50,7 @@ async def test_a_folder_that_another_process_locks_keeps_nobody_from_rejecting_a
 
                 nursery.start_soon(approve)
                 await trio.sleep(0.05)
-                with trio.fail_after(0.9):
+                with trio.fail_after(2.4):
                     await system.approvals.reject(requests[1].id, reviewer="bob")
                 assert found == []
             assert isinstance(found[0], rt.KeyFileError) and "lock" in str(found[0])
@@ -63,7 +63,7 @@ async def test_a_folder_that_another_process_locks_keeps_nobody_from_rejecting_a
                     nursery.start_soon(approve)
                     await trio.sleep(0.05)
                     scope.cancel()
-    assert trio.current_time() - began < 3
+    assert trio.current_time() - began < 20
 
 
 @pytest.mark.parametrize("function", [approval_keys.open_signing, approval_keys.rotate])
@@ -113,17 +113,17 @@ async def test_hooks_that_never_come_back_keep_nobody_from_the_person(monkeypatc
         over.wait(20)
 
     try:
-        async with system_on(reviewer=reviewer, reviewer_timeout=0.2) as system:
+        async with system_on(reviewer=reviewer, reviewer_timeout=0.5) as system:
             bank = await system.spawn(Bank, [], name="bank")
             alice = alice_of(system)
             for amount in range(3):
                 await request_for(bank, Pay("ACME", amount), alice)
             began = time.monotonic()
             await request_for(bank, Pay("ACME", 3), alice)
-            assert time.monotonic() - began < 0.15
+            assert time.monotonic() - began < 0.45
             assert len(asked) == 3
             over.set()  # they come back, late
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while len(asked) < 4:
                     await request_for(bank, Pay("ACME", 100 + len(asked)), alice)
                     await trio.sleep(0.01)

@@ -62,7 +62,7 @@ async def test_an_error_without_a_text_ends_its_actor_and_all_are_told() -> None
         async with trio.open_nursery() as nursery:
             for _ in range(3):
                 nursery.start_soon(ask, ref)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             assert (await watch.wait()).reason == "failed"
         with pytest.raises(rt.ActorStopped, match="Untold: .no text"):
             await ref.ask(Go())
@@ -335,7 +335,7 @@ async def test_a_stop_asked_for_on_a_full_stack_can_be_asked_for_again() -> None
 
             with pytest.raises(RecursionError):
                 walk(0)
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 await child.stop()
             return int(child.alive)
 

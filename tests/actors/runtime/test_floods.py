@@ -13,7 +13,7 @@ from trio.testing import MockClock
 import retinue as rt
 from core_hosts import conserved, reasons
 
-PATIENCE = 5.0
+PATIENCE = 60.0
 
 
 @rt.message

@@ -358,7 +358,7 @@ class OneCell(RuleBasedStateMachine):
 
 
 TestOneCell = OneCell.TestCase
-TestOneCell.settings = settings(max_examples=30, stateful_step_count=40, deadline=None, phases=[Phase.generate], report_multiple_bugs=False)
+TestOneCell.settings = settings(max_examples=30, stateful_step_count=40, phases=[Phase.generate], report_multiple_bugs=False)
 
 
 # -- single promises, in a whole system ----------------------------------------------------------------------------------------------------------------

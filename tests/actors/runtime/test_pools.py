@@ -31,7 +31,7 @@ async def test_round_robin_is_exact() -> None:
 
 
 @given(size=st.integers(1, 6), messages=st.integers(0, 40))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_round_robin_gives_everyone_the_same_share(size: int, messages: int) -> None:
     async def main() -> None:
         async with make() as system:
@@ -48,7 +48,7 @@ def test_round_robin_gives_everyone_the_same_share(size: int, messages: int) -> 
 
 
 @given(loads=st.lists(st.integers(0, 6), min_size=1, max_size=6), messages=st.integers(1, 12))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_least_loaded_never_picks_a_busier_one(loads: list[int], messages: int) -> None:
     async def main() -> None:
         async with make() as system:

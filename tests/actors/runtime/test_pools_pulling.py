@@ -40,7 +40,7 @@ async def test_messages_are_taken_in_the_order_that_they_came(autojump_clock: Mo
     steps=st.lists(st.tuples(st.sampled_from(["tell", "ask", "sleep", "direct"]), st.integers(0, 4)), min_size=1, max_size=25),
     seed=st.one_of(st.none(), st.integers(0, 99)),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_nothing_waits_while_a_worker_is_idle(size: int, steps: list[tuple[str, int]], seed: int | None) -> None:
     async def main() -> None:
         async with make(seed=seed) as system, trio.open_nursery() as nursery:

@@ -290,7 +290,7 @@ async def test_t13_a_host_is_compared_after_the_url_was_read_and_before_the_tool
 # -- authority of one side alone -----------------------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(PERMITTED, max_size=2), st.lists(PERMITTED, max_size=2), st.lists(PERMITTED, max_size=2))
 def test_t15_what_an_agent_delegates_is_bounded_by_both_and_by_who_asked(
     asker: list[str], delegate: list[str], tool_grant: list[str]

@@ -412,7 +412,7 @@ async def test_a_failure_in_a_task_of_the_actor_is_a_failure_of_the_actor(loop_h
         ref = await system.spawn(Starter)
         ref.tell(Note(1))
         await ref.ask(Hold())
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while system.actors()[0].failures == 0:
                 await trio.lowlevel.checkpoint()
         assert await ref.ask(Notes()) == []

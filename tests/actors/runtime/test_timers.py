@@ -273,7 +273,7 @@ async def test_a_tick_that_a_handler_stashed_is_ordinary_mail_from_then_on(autoj
     ),
     seed=st.sampled_from([None, 1]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_whatever_is_done_each_tick_seen_is_of_the_timer_that_the_key_has_now(steps: list[Any], seed: int | None) -> None:
     now: dict[str, int] = {}
     odd: list[str] = []

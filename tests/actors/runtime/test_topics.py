@@ -88,7 +88,7 @@ async def test_a_slow_subscriber_among_a_hundred_costs_the_others_and_the_publis
         publisher = await system.spawn(Publisher)
         lagging = 0
         for number in range(200):
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 subscribers, lags = await publisher.ask(Say(Price(number)))
             assert subscribers == 100
             lagging += lags
@@ -159,7 +159,7 @@ async def test_room_for_one_is_enough_for_the_latest() -> None:
         assert conserved(system)
 
 
-@settings(max_examples=40, deadline=None, phases=[Phase.generate, Phase.shrink])
+@settings(max_examples=40, phases=[Phase.generate, Phase.shrink])
 @given(
     capacity=st.integers(1, 4),
     steps=st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=12),
