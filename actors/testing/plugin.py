@@ -5,8 +5,9 @@ Loading it imports nothing of the actor core and no trio: a test run that uses n
 
 from __future__ import annotations
 
+import inspect
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -19,11 +20,14 @@ __all__: list[str] = []
 
 FIXTURE: Final = "actor_system"
 MARKER: Final = "actor_system"
-OWN_OPTIONS: Final = ("checks",)
+CLOCK: Final = "virtual_clock"
+OWN_OPTIONS: Final = ("checks", "dead_letters")
 """Options of the marker that are the plugin's own; the others are those of `rt.ActorSystem`."""
 
 _reports: pytest.StashKey[list[str]] = pytest.StashKey()
 _seed: pytest.StashKey[int] = pytest.StashKey()
+_clock: pytest.StashKey[VirtualClock] = pytest.StashKey()
+_running: pytest.StashKey[bool] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,7 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(**options): options of rt.ActorSystem for the fixture {FIXTURE}; checks=False leaves the checks after the test out",
+        f"{MARKER}(**options): options of rt.ActorSystem for the fixture {FIXTURE}; checks=False leaves the checks after the test out; "
+        "dead_letters=False fails a test that made some, dead_letters=['stopped'] one that made others",
     )
     seed = config.getoption("--retinue-seed")
     config.stash[_seed] = random.SystemRandom().randrange(2**31) if seed is None else seed
@@ -62,32 +67,44 @@ async def actor_system(request: pytest.FixtureRequest) -> AsyncIterator[ActorSys
 
     It is stopped after the test, which fails where something is left: actors, their threads, timers, unanswered asks, or messages that are nowhere.
     """
-    from retinue.actors.runtime.system import ActorSystem
-    from retinue.actors.testing.checks import leaks, waiting_asks
+    from retinue.actors.testing.checks import assert_no_dead_letters, leaks, waiting_asks
 
     options = _options(request.node)
-    checks = options.pop("checks", True)
+    checks, letters = options.pop("checks", True), options.pop("dead_letters", True)
     if request.config.getoption("--retinue-shuffle"):
         options.setdefault("seed", request.config.stash[_seed])
     options.setdefault("name", "test")
     found: list[str] = []
-    async with ActorSystem(**options) as system:
+    async with _system(options) as system:
         yield system
         if checks:
             found = waiting_asks(system)
         _note(request.node, system)
+        if letters is not True:
+            try:
+                assert_no_dead_letters(system, allow=letters or ())
+            except AssertionError as error:
+                found.append(
+                    f"{error}; @pytest.mark.{MARKER}(dead_letters={letters!r}) allows {'only those reasons' if letters else 'none'}"
+                )
     if checks:
         found += leaks(system)
-        if found:
-            raise AssertionError("\n  ".join([f"the test has left something behind in the system {system.name!r}:", *found]))
+    if found:
+        raise AssertionError("\n  ".join([f"the test has left something behind in the system {system.name!r}:", *found]))
 
 
 @pytest.fixture
-def virtual_clock() -> VirtualClock:
-    """A `retinue.testing.VirtualClock` for the test, which has to name it among its parameters: hours pass at once, and never while a thread works."""
+def virtual_clock(request: pytest.FixtureRequest) -> VirtualClock:
+    """A `retinue.testing.VirtualClock` that the test runs under: hours pass at once, and never while a thread works."""
     from retinue.actors.testing.clock import VirtualClock
 
-    return VirtualClock()
+    if request.node.stash.get(_running, False):
+        pytest.fail(
+            f"the fixture {CLOCK} came when the test ran already, by another clock: name it among the parameters of the test", pytrace=False
+        )
+    clock = VirtualClock()
+    request.node.stash[_clock] = clock
+    return clock
 
 
 def _options(item: pytest.Item) -> dict[str, Any]:
@@ -98,32 +115,113 @@ def _options(item: pytest.Item) -> dict[str, Any]:
             pytest.fail(f"@pytest.mark.{MARKER} takes options by name, as rt.ActorSystem does", pytrace=False)
         for name, value in marker.kwargs.items():
             options.setdefault(name, value)
+    letters = options.get("dead_letters", True)
+    if not isinstance(letters, bool) and (isinstance(letters, str) or not all(isinstance(reason, str) for reason in letters)):
+        pytest.fail(
+            f"@pytest.mark.{MARKER}(dead_letters={letters!r}): give False, True or a list of reasons that are expected", pytrace=False
+        )
     return options
+
+
+def _system(options: dict[str, Any]) -> ActorSystem:
+    """The system, or a failure that names the marker."""
+    from retinue.actors.runtime.system import ActorSystem
+
+    known = [*OWN_OPTIONS, *inspect.signature(ActorSystem).parameters]
+    if unknown := [name for name in options if name not in known]:
+        pytest.fail(f"@pytest.mark.{MARKER}({unknown[0]}=…): there is no such option; there are {', '.join(known)}", pytrace=False)
+    try:
+        return ActorSystem(**options)
+    except Exception as error:
+        error.add_note(f"the options stand in @pytest.mark.{MARKER} at the test, its class or its module")
+        raise
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
     """Says what is missing where nothing would run the asynchronous fixture."""
-    if fixturedef.argname != FIXTURE or fixturedef.func.__module__ != __name__:
+    if fixturedef.argname != FIXTURE or fixturedef.func.__module__ != __name__ or (text := _missing(request)) is None:
         return
+    try:
+        pytest.fail(text, pytrace=False)
+    except pytest.fail.Exception as error:
+        # As pytest does it for a fixture that fails; without it the fixture is not torn down, and no later test can use it.
+        fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, error.__traceback__))  # type: ignore[arg-type]
+        raise
+
+
+def _missing(request: pytest.FixtureRequest) -> str | None:
+    """What keeps the asynchronous fixture from being run, and the fix; None where nothing does."""
     if "anyio_backend" in request.fixturenames:
-        return
+        return None
     if not request.config.pluginmanager.hasplugin("trio"):
-        pytest.fail(f"the fixture {FIXTURE} is run by pytest-trio, which is not installed: pip install pytest-trio", pytrace=False)
+        return f"the fixture {FIXTURE} is run by pytest-trio, which is not installed: pip install pytest-trio"
     if request.node.get_closest_marker("trio") is None:
-        pytest.fail(
+        return (
             f"the fixture {FIXTURE} is for tests that run under trio: make this one `async def`, and set `trio_mode = true` in pytest's configuration "
-            "(or mark it with @pytest.mark.trio); a plain test uses `with retinue.sync.ActorSystem() as system`",
-            pytrace=False,
+            "(or mark it with @pytest.mark.trio); a plain test uses `with retinue.sync.ActorSystem() as system`"
         )
+    return None
+
+
+# -- the clock ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _set_clock(item: pytest.Item) -> None:
+    """Has the test run by the virtual clock where only a fixture of it uses that: pytest-trio takes none but those among the test's own parameters."""
+    clock = item.stash.get(_clock, None)
+    if clock is None or not isinstance(item, pytest.Function) or not inspect.iscoroutinefunction(_innermost(item)):
+        return
+    if "anyio_backend" in item.funcargs:
+        backend = item.funcargs["anyio_backend"]
+        if not isinstance(backend, tuple) or clock not in backend[1].values():
+            fix = f'def anyio_backend({CLOCK}): return "trio", {{"clock": {CLOCK}}}'
+            pytest.fail(
+                f"the test runs under anyio, which does not know the fixture {CLOCK}: give it the clock by a fixture of your own: {fix}",
+                pytrace=False,
+            )
+        return
+    if item.get_closest_marker("trio") is None:
+        return  # pytest itself says that nothing runs it
+    if any(value is clock for name, value in item.funcargs.items() if name in inspect.signature(_innermost(item)).parameters):
+        return
+    runs: list[Callable[..., Any]] = [marker.kwargs["run"] for marker in item.iter_markers("trio") if marker.kwargs.get("run") is not None]
+    if not runs and item.config.getini("trio_run") == "trio":
+        import trio
+
+        runs.append(trio.run)
+    if hasattr(item.obj, "hypothesis") or not runs:
+        pytest.fail(f"the fixture {CLOCK} is used by another fixture only: name it among the parameters of the test", pytrace=False)
+
+    def run(*args: Any, clock: Any = None, **keywords: Any) -> Any:
+        own = item.stash[_clock]
+        if clock is not None and clock is not own:
+            pytest.fail(f"the test has two clocks: {clock!r} among its parameters, and {CLOCK}, which a fixture of it uses", pytrace=False)
+        return runs[0](*args, clock=own, **keywords)
+
+    item.add_marker(pytest.mark.trio(run=run), append=False)
+
+
+def _innermost(item: pytest.Function) -> Any:
+    """The test as it is written, within Hypothesis' wrapping."""
+    return item.obj.hypothesis.inner_test if hasattr(item.obj, "hypothesis") else item.obj
 
 
 # -- the order, and the report -----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Seeds trio's scheduler for the test."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Seeds trio's scheduler for the test, and sets its clock."""
+    _set_clock(item)
+    item.stash[_running] = True
+    try:
+        return (yield from _seeded(item))
+    finally:
+        item.stash[_running] = False
+
+
+def _seeded(item: pytest.Item) -> Generator[None, object, object]:
     if FIXTURE not in getattr(item, "fixturenames", ()) or not item.config.pluginmanager.hasplugin("trio"):
         return (yield)
     from retinue.actors.testing.scheduling import deterministic

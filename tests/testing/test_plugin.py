@@ -109,6 +109,32 @@ async def test_own_fixtures(box, nursery):
 @pytest.mark.actor_system(checks=False)
 async def test_not_checked(actor_system):
     actor_system._kernel.sent += 1
+
+@pytest.mark.actor_system(dead_letters=["stopped"])
+async def test_letters_allowed(actor_system):
+    gone = await actor_system.spawn(Box)
+    await gone.stop()
+    gone.tell(Note(5))
+
+@pytest.fixture
+async def hours(virtual_clock):
+    await trio.sleep(3600)
+    return trio.current_time
+
+@pytest.fixture
+def by_name(request):
+    return request.getfixturevalue("virtual_clock")
+
+async def test_clock_of_a_fixture(hours):
+    assert hours() == trio.current_time() == 3600
+
+@pytest.mark.usefixtures("virtual_clock")
+async def test_clock_of_a_marker():
+    await trio.sleep(3600)
+
+async def test_clock_by_name(by_name):
+    await trio.sleep(3600)
+    assert by_name.current_time() == trio.current_time() == 3600
 """
 
 BAD = """
@@ -166,6 +192,36 @@ async def test_positional(actor_system):
 async def test_misspelt(actor_system):
     pass
 
+@pytest.mark.actor_system(grace=-1)
+async def test_odd(actor_system):
+    pass
+
+@pytest.mark.actor_system(dead_letters="stopped")
+async def test_odd_letters(actor_system):
+    pass
+
+@pytest.mark.actor_system(dead_letters=False)
+async def test_letters(actor_system):
+    gone = await actor_system.spawn(Box)
+    await gone.stop()
+    gone.tell(Note(5))
+
+@pytest.mark.actor_system(dead_letters=["expired"])
+async def test_other_letters(actor_system):
+    gone = await actor_system.spawn(Box)
+    await gone.stop()
+    gone.tell(Note(5))
+
+async def test_two_clocks(hours, autojump_clock):
+    pass
+
+@pytest.fixture
+async def late(request):
+    return request.getfixturevalue("virtual_clock")
+
+async def test_late(late):
+    pass
+
 def test_other():
     go.set()
     assert False
@@ -185,8 +241,9 @@ def section(ran: Ran, name: str) -> str:
 
 
 def test_the_fixtures_serve_good_tests_and_say_nothing_of_them(ran):
-    assert ran.counts() == {"passed": 6, "failed": 8}, ran.text
+    assert ran.counts() == {"passed": 10, "failed": 14}, ran.text
     names = ["test_root", "test_options", "test_both", "test_time", "test_own_fixtures", "test_not_checked"]
+    names += ["test_letters_allowed", "test_clock_of_a_fixture", "test_clock_of_a_marker", "test_clock_by_name"]
     assert re.findall(r"^PASSED \S+::(\w+)$", ran.text, re.MULTILINE) == names
 
 
@@ -215,7 +272,21 @@ def test_a_failed_test_says_its_seed_and_how_its_system_was(ran):
 
 def test_options_of_the_marker_are_those_of_a_system_and_given_by_name(ran):
     assert "takes options by name, as rt.ActorSystem does" in section(ran, "test_positional")
-    assert "unexpected keyword argument 'sede'" in section(ran, "test_misspelt")
+    text = "@pytest.mark.actor_system(sede=…): there is no such option; there are checks, dead_letters, name, data_dir, permissions,"
+    assert text in section(ran, "test_misspelt")
+    assert "the options stand in @pytest.mark.actor_system" in section(ran, "test_odd")
+    assert "give False, True or a list of reasons" in section(ran, "test_odd_letters")
+
+
+def test_dead_letters_fail_a_test_that_is_marked_so(ran):
+    text = "there are dead letters (stopped: 1): Note to /user/Box-1 (stopped); @pytest.mark.actor_system(dead_letters={}) allows {}"
+    assert text.format("False", "none") in section(ran, "test_letters")
+    assert text.format("['expired']", "only those reasons") in section(ran, "test_other_letters")
+
+
+def test_time_is_never_silently_that_of_another_clock(ran):
+    assert "the test has two clocks: " in section(ran, "test_two_clocks")
+    assert "came when the test ran already, by another clock: name it among the parameters" in section(ran, "test_late")
 
 
 ORDER = """
@@ -258,11 +329,40 @@ def test_clock(virtual_clock):
     assert virtual_clock.current_time() == 0
 """
 
+PLAIN_AMONG_OTHERS = """
+def test_plain(actor_system):
+    pass
+
+def test_plain_by_name(request):
+    request.getfixturevalue("actor_system")
+
+@pytest.fixture
+async def box(actor_system):
+    return await actor_system.spawn(Box)
+
+def test_plain_with_its_own(box):
+    pass
+
+async def test_after(actor_system):
+    box = await actor_system.spawn(Box)
+    assert await box.ask(Get()) == 0
+
+async def test_after_with_its_own(box):
+    assert await box.ask(Get()) == 0
+"""
+
 
 def test_without_pytest_trio_the_fixture_says_so(tmp_path):
     ran = run_pytest(tmp_path, PLAIN, "-p", "no:trio", trio_mode=False)
     assert ran.counts() == {"error": 1, "passed": 1}, ran.text
     assert "pytest-trio, which is not installed: pip install pytest-trio" in ran.text
+
+
+def test_a_plain_test_that_uses_the_fixture_fails_alone(tmp_path):
+    ran = run_pytest(tmp_path, PLAIN_AMONG_OTHERS)
+    assert ran.counts() == {"error": 2, "failed": 1, "passed": 2}, ran.text
+    assert ran.text.count("make this one `async def`") >= 3
+    assert "_finalizers" not in ran.text
 
 
 @pytest.mark.slow
