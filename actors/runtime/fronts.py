@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from retinue.actors.runtime.asks import RoomSlot
     from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.virtual_regions import Region
     from retinue.actors.runtime.watch import Terminated
 
 __all__ = ["FIRST_DELAY", "LONGEST_DELAY", "Front", "Place", "Worker", "digest_of"]
@@ -45,21 +46,35 @@ class Place:
 
     Attributes:
         name: The worker's name under the front; a member's path.
-        cell: Who works there.
+        cell: Who works there; of a virtual actor, which is there for good, any cell of its key.
+        region: Of a virtual actor, which is a member whether or not it has an instance: its region.
         seed: What its weight for a key is made from.
         delay: The last delay of a replacement, in seconds.
         since: When the worker started, or is going to.
     """
 
-    __slots__ = ("cell", "delay", "name", "seed", "since")
+    __slots__ = ("cell", "delay", "name", "region", "seed", "since")
 
     cell: Cell
+    region: Region | None
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.region = None
         self.seed = digest_of(name)
         self.delay = 0.0
         self.since = -math.inf
+
+    def taker(self) -> Cell | None:
+        """The cell that takes mail here, None where nobody does any more. That of a virtual actor without an instance has ended, and takes mail all the same."""
+        if self.region is None:
+            return None if self.cell.closed else self.cell
+        return self.cell.ref._cell if self.region.open else None
+
+    @property
+    def bound_to(self) -> Cell:
+        """Whose end is the end of who works here."""
+        return self.cell if self.region is None else self.region.cell
 
 
 class Departure(Watch):
@@ -68,7 +83,7 @@ class Departure(Watch):
     __slots__ = ("_front", "place")
 
     def __init__(self, front: Front, place: Place) -> None:
-        super().__init__(place.cell.ref)
+        super().__init__(place.bound_to.ref)
         self._front = front
         self.place = place
 
@@ -134,7 +149,7 @@ class Front(Cell):
 
     def employ(self, place: Place) -> None:
         """From now on the place is filled again when who works there ends; at once, where that has happened."""
-        cell = place.cell
+        cell = place.bound_to
         watch = Departure(self, place)
         if cell.state == DEAD:
             watch.deliver(terminated_of(cell))
@@ -144,17 +159,18 @@ class Front(Cell):
                 extra.watchers = [one for one in extra.watchers if not one.stale]
             extra.watchers.append(watch)
 
-    def join(self, cell: Cell) -> None:
-        """One more member of a group."""
+    def join(self, cell: Cell, region: Region | None = None) -> None:
+        """One more member of a group: an actor, or the key of a region."""
         place = Place(cell.path)
         place.cell = cell
+        place.region = region
         self.places.append(place)
         self.employ(place)
 
     def leave(self, place: Place) -> None:
         """A member leaves the group and lives on; what it has got by the group stays with it."""
         self.places.remove(place)
-        extra = place.cell.extras()
+        extra = place.bound_to.extras()
         extra.watchers = [one for one in extra.watchers if not (isinstance(one, Departure) and one.place is place)]
 
     def departed(self, place: Place, terminated: Terminated) -> None:

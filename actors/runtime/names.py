@@ -7,8 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.cell import DEAD, Cell
-from retinue.actors.runtime.errors import ActorStopped, NameTaken
+from retinue.actors.runtime.errors import NameTaken
 from retinue.actors.runtime.ref import Ref
+from retinue.actors.runtime.virtual_refs import not_here
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -76,7 +77,11 @@ class Names:
         if self._registered.get(name, cell) is not cell:
             raise NameTaken(f"{name!r} is registered for {self._registered[name].path}; unregister it first or choose another name")
         if cell.state == DEAD:
-            raise ActorStopped(f"{cell.path} has stopped and is not registered as {name!r}; spawn another, and register that")
+            raise not_here(
+                cell,
+                f"is not registered as {name!r}",
+                f"others find it with system.registry.address({cell.path!r}), and what they send makes one",
+            )
         self._registered[name] = cell
         self._of_cell.setdefault(cell, set()).add(name)
 

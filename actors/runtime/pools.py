@@ -244,7 +244,7 @@ async def spawn_group(kernel: Kernel, parent: Cell, members: object, cls: object
             raise DefinitionError(
                 f"{cell.path} is a {cell.spec.cls.__qualname__}, and the members of the group are of {base.cls.__qualname__}"
             )
-        if cell.closed:
+        if cell.closed if cell.spec.region is None else not cell.spec.region.open:
             raise ActorStopped(f"{cell.path} has stopped and cannot be in a group", path=cell.path, begun=False)
     security = derivation.child_grant(kernel, current(), parent, grant)
     front = kernel.make_cell(parent, _alike(base, _FRONTS[pool.kind], base.handlers, _plain(base.mailbox)), name, security, None)
@@ -253,7 +253,7 @@ async def spawn_group(kernel: Kernel, parent: Cell, members: object, cls: object
     front.lasting = key is not None
     _set_up(front, pool)
     for cell in cells:
-        front.join(cell)
+        front.join(cell, cell.spec.region)
     if key is not None:
         Roster(front, key).begin()
     return front.ref
@@ -287,27 +287,33 @@ class Roster:
     def begin(self) -> None:
         """Who is there joins, and from now on whoever comes."""
         tie(self._front, self)
-        self._front.kernel.receptionist.add_listener(self)
+        for cell in self._front.kernel.receptionist.add_listener(self):
+            if self._wants(cell):
+                self._front.join(cell)
+        self._front.rearrange()
 
-    def show(self, refs: tuple[Ref[Any], ...]) -> None:
-        """Somebody came or went."""
+    def came(self, cell: Cell) -> None:
+        """Somebody came."""
+        if self._wants(cell):
+            self._front.join(cell)
+            self._front.rearrange()
+
+    def went(self, cell: Cell) -> None:
+        """Somebody went; of one that ends the front hears by itself."""
         front = self._front
-        if front.closed or front.kernel.closing:
+        if cell.closed or front.closed:
             return
-        wanted = {
-            ref._cell: None
-            for ref in refs
-            if not ref._cell.closed and not _is_group(ref._cell) and issubclass(ref._cell.spec.cls, front.spec.cls)
-            if may_address(front.grant, front, ref._cell)
-        }
-        for place in list(front.places):
-            if place.cell not in wanted and not place.cell.closed:
+        for place in front.places:
+            if place.cell is cell:
                 front.leave(place)
-        there = {place.cell for place in front.places}
-        for cell in wanted:
-            if cell not in there:
-                front.join(cell)
-        front.rearrange()
+                front.rearrange()
+                return
+
+    def _wants(self, cell: Cell) -> bool:
+        front = self._front
+        if front.closed or cell.closed or _is_group(cell) or not issubclass(cell.spec.cls, front.spec.cls):
+            return False
+        return may_address(front.grant, front, cell)
 
     def cut(self) -> None:
         """The group ends."""

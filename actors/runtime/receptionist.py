@@ -14,20 +14,23 @@ from retinue.actors.runtime import derivation, topic_rights
 from retinue.actors.runtime.actor import Actor
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import make_delivery
-from retinue.actors.runtime.errors import ActorStopped, SystemClosed
+from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.inlets import Inlet
 from retinue.actors.runtime.names import check_name, tie, untie
 from retinue.actors.runtime.topic_keys import Agreed
 from retinue.actors.runtime.topic_notices import Listing
-from retinue.actors.runtime.view import may_address
+from retinue.actors.runtime.view import may_send_to
+from retinue.actors.runtime.virtual_refs import not_here
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError
 from retinue.security.operations import check_operation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from retinue.actors.runtime.cell import Cell
+    from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.ref import Ref
     from retinue.security.context import SecurityContext
@@ -89,34 +92,76 @@ class _Registration:
         self.hub.unregister(self.key, self.cell)
 
 
+class View:
+    """What is seen of a service under one authority; all who follow the service under it share one, so that a change is looked at once for all of them.
+
+    Attributes:
+        security: The authority.
+        seen: The actors that it may address.
+        users: How many followers share it.
+    """
+
+    __slots__ = ("_refs", "security", "seen", "users")
+
+    def __init__(self, security: SecurityContext, cells: Iterable[Cell]) -> None:
+        self.security = security
+        self.seen: dict[Cell, None] = {}
+        self.users = 0
+        self._refs: tuple[Ref[Any], ...] | None = None
+        for cell in cells:
+            self.came(cell)
+
+    def came(self, cell: Cell) -> None:
+        """One more actor offers the service."""
+        if may_send_to(self.security, cell):
+            self.seen[cell] = None
+            self._refs = None
+
+    def went(self, cell: Cell) -> None:
+        """One offers it no longer."""
+        if cell in self.seen:
+            del self.seen[cell]
+            self._refs = None
+
+    @property
+    def refs(self) -> tuple[Ref[Any], ...]:
+        """Those that are seen, in the order in which they came."""
+        if self._refs is None:
+            self._refs = tuple(cell.ref for cell in self.seen)
+        return self._refs
+
+
 class Follower(Inlet):
-    """An actor that follows a service: at most one listing waits for it, the newest."""
+    """An actor that follows a service: at most one listing waits for it, and it is made only when the actor takes it, so that it is the newest.
 
-    __slots__ = ("_hub", "_last", "key", "under")
+    Attributes:
+        key: The service's key.
+        under: What the actor subscribed under: it hears of those that it may address under it.
+        view: What is seen under that, met with the actor's grant.
+    """
 
-    def __init__(self, hub: Receptionist, key: ServiceKey[Any], cell: Cell, security: SecurityContext) -> None:
-        super().__init__(cell)
+    __slots__ = ("_hub", "key", "under", "view")
+
+    def __init__(self, hub: Receptionist, key: ServiceKey[Any], cell: Cell, security: SecurityContext, view: View) -> None:
+        super().__init__(cell, self._taken)
         self._hub = hub
-        self._last: tuple[Ref[Any], ...] | None = None
         self.key = key
-        self.under = security  # what the actor subscribed under: it hears of those that it may address under it
+        self.under = security
+        self.view = view
 
-    def show(self, cells: dict[Cell, Any], *, again: bool = False) -> None:
-        """Tells the actor who is there now; what it was told before only where it asks `again`."""
-        cell, kernel = self.cell, self.cell.kernel
-        if topic_rights.has_ended(kernel, self.under, cell):
-            self.end()
-            return
-        security = derivation.effective(self.under, cell.grant)
-        refs = tuple(one.ref for one in cells if may_address(security, cell, one))
-        if refs == self._last and not again:
-            return
-        self._last = refs
-        listing = Listing(self.key.name, refs)
-        if self._items:
-            self._items[0].message = listing
-        else:
-            self.put(make_delivery(cell, cell.spec.private[Listing], listing, self.under, None))
+    def sees(self, cell: Cell) -> bool:
+        """Whether its listings show that actor, if it offers the service: it may send to it, or it is the actor itself or a child."""
+        return cell in self.view.seen or cell is self.cell or cell.parent is self.cell
+
+    def notify(self) -> None:
+        """A listing waits from now on."""
+        cell = self.cell
+        if not self._items and not cell.closed:
+            self.put(make_delivery(cell, cell.spec.private[Listing], Listing(self.key.name, ()), self.under, None))
+
+    def _taken(self, delivery: Delivery) -> None:
+        """The actor takes it: who is there now?"""
+        delivery.message = Listing(self.key.name, self._hub.shown_to(self))
 
     def end(self) -> None:
         """Follows no longer; what waits becomes a dead letter."""
@@ -140,13 +185,13 @@ class Listings:
         closed: Whether no more will come.
     """
 
-    __slots__ = ("_begun", "_hub", "_kernel", "_lot", "_refs", "closed", "key")
+    __slots__ = ("_begun", "_hub", "_kernel", "_lot", "_news", "closed", "key")
 
     def __init__(self, kernel: Kernel, hub: Receptionist, key: ServiceKey[Any]) -> None:
         self._kernel = kernel
         self._hub = hub
         self._lot = trio.lowlevel.ParkingLot()
-        self._refs: tuple[Ref[Any], ...] | None = None
+        self._news = False
         self._begun = False
         self.key = key
         self.closed = False
@@ -157,7 +202,7 @@ class Listings:
         if self._kernel.user.state == DEAD:
             raise SystemClosed(f"the system {self._kernel.name!r} has ended, and nobody offers anything in it any more")
         await trio.lowlevel.checkpoint()
-        self._begun = True
+        self._begun = self._news = True
         tie(self._kernel.user, self)
         self._hub.add_listener(self)
         return self
@@ -168,7 +213,7 @@ class Listings:
     def close(self) -> None:
         """Ends it. Closing twice is fine."""
         untie(self._kernel.user, self)
-        self._refs = None
+        self._news = False
         self.cut()
 
     def cut(self) -> None:
@@ -177,10 +222,12 @@ class Listings:
         self._hub.forget_listener(self)
         self._lot.unpark_all()
 
-    def show(self, refs: tuple[Ref[Any], ...]) -> None:
-        """Somebody came or went."""
-        self._refs = refs
+    def came(self, cell: Cell) -> None:  # noqa: ARG002 - whoever it is
+        """Somebody came: there is something to tell."""
+        self._news = True
         self._lot.unpark()
+
+    went = came
 
     def __aiter__(self) -> Self:
         return self
@@ -199,15 +246,17 @@ class Listings:
 
     async def _ready(self) -> None:
         """Waits until a listing is there, or none will come any more."""
-        while self._refs is None and not self.closed:
+        while not self._news and not self.closed:
             await self._lot.park()  # without a limit of its own: it may be long until somebody comes or goes
 
     def _has_items(self) -> bool:
-        return self._refs is not None
+        return self._news
 
     def _pop(self) -> Listing | None:
-        refs, self._refs = self._refs, None
-        return Listing(self.key.name, refs) if refs is not None else None
+        if not self._news:
+            return None
+        self._news = False
+        return Listing(self.key.name, self._hub.refs(self.key))
 
 
 class Listener(Protocol):
@@ -215,21 +264,61 @@ class Listener(Protocol):
 
     key: ServiceKey[Any]
 
-    def show(self, refs: tuple[Ref[Any], ...]) -> None:
-        """Somebody came or went; called once at the beginning, too."""
+    def came(self, cell: Cell) -> None:
+        """Somebody came."""
+        ...
+
+    def went(self, cell: Cell) -> None:
+        """Somebody went."""
         ...
 
 
 class _Service:
-    """A service that somebody offers or follows."""
+    """A service that somebody offers or follows.
 
-    __slots__ = ("cells", "followers", "key", "listeners")
+    Attributes:
+        cells: Who offers it.
+        followers: Who follows it.
+        listeners: Who hears of it besides.
+        views: What is seen of it, by authority.
+    """
+
+    __slots__ = ("_refs", "cells", "followers", "key", "listeners", "views")
 
     def __init__(self, key: ServiceKey[Any]) -> None:
         self.key = key
         self.cells: dict[Cell, _Registration] = {}
         self.followers: dict[Cell, Follower] = {}
         self.listeners: dict[Listener, None] = {}
+        self.views: dict[SecurityContext, View] = {}
+        self._refs: tuple[Ref[Any], ...] | None = None
+
+    @property
+    def refs(self) -> tuple[Ref[Any], ...]:
+        """Those who offer it, in the order in which they came."""
+        if self._refs is None:
+            self._refs = tuple(cell.ref for cell in self.cells)
+        return self._refs
+
+    def changed(self, cell: Cell, *, came: bool) -> None:
+        """Whoever looks at it sees this actor from now on, or no longer."""
+        self._refs = None
+        for view in self.views.values():
+            (view.came if came else view.went)(cell)
+
+    def view_of(self, security: SecurityContext) -> View:
+        """What is seen under this authority; one more follower uses it."""
+        view = self.views.get(security)
+        if view is None:
+            view = self.views[security] = View(security, self.cells)
+        view.users += 1
+        return view
+
+    def leave(self, view: View) -> None:
+        """A follower uses it no longer."""
+        view.users -= 1
+        if not view.users:
+            del self.views[view.security]
 
     @property
     def unused(self) -> bool:
@@ -263,10 +352,10 @@ class Receptionist:
                 f"{cell.path} is a {cell.spec.cls.__qualname__}, and {key.name!r} is for {key.cls.__qualname__}: only those are registered for it"
             )
         if cell.state == DEAD or cell.closed:
-            raise ActorStopped(
-                f"{cell.path} has stopped and is not registered for {key.name!r}; spawn another, and register that",
-                path=cell.path,
-                begun=False,
+            raise not_here(
+                cell,
+                f"is not registered for {key.name!r}",
+                "only an instance is. Let it do so in on_start, self.ctx.receptionist.register(…), or send it something first",
             )
         extra = cell.extras()
         if len(extra.ties or ()) >= MOST_SERVICES:
@@ -278,7 +367,7 @@ class Receptionist:
             return
         registration = service.cells[cell] = _Registration(self, key, cell)
         tie(cell, registration)
-        self._changed(service)
+        self._changed(service, cell, came=True)
 
     def unregister(self, key: ServiceKey[Any], cell: Cell) -> bool:
         """Forgets the actor; False where it was not registered."""
@@ -287,7 +376,7 @@ class Receptionist:
         if service is None or registration is None:
             return False
         untie(cell, registration)
-        self._changed(service)
+        self._changed(service, cell, came=False)
         self._tidy(service)
         return True
 
@@ -315,12 +404,17 @@ class Receptionist:
                 f"{cell.path} is registered for, or subscribed to, {MOST_SERVICES:,} services or topics, and may not be for more"
             )
         service = self._service(key)
+        view = service.view_of(derivation.effective(security, cell.grant))
         follower = service.followers.get(cell)
         if follower is None:
-            follower = service.followers[cell] = Follower(self, key, cell, security)
+            follower = service.followers[cell] = Follower(self, key, cell, security, view)
             tie(cell, follower)
-        follower.under = security
-        follower.show(service.cells, again=True)
+        else:
+            service.leave(follower.view)
+            follower.under, follower.view = security, view
+            for delivery in follower.items():
+                delivery.context = security
+        follower.notify()
 
     def unfollow(self, key: ServiceKey[Any], cell: Cell) -> bool:
         """Ends that; False where it did not follow the service."""
@@ -335,13 +429,29 @@ class Receptionist:
         """It has ended."""
         service = self._services.get(follower.key.name)
         if service is not None and service.followers.pop(follower.cell, None) is not None:
+            service.leave(follower.view)
             self._tidy(service)
 
-    def add_listener(self, listener: Listener) -> None:
-        """Listings have been entered; the first comes at once."""
+    def shown_to(self, follower: Follower) -> tuple[Ref[Any], ...]:
+        """Who is there for it now."""
+        service = self._services.get(follower.key.name)
+        if service is None:
+            return ()
+        seen = follower.view.seen
+        if len(seen) == len(service.cells) or not any(cell not in seen and follower.sees(cell) for cell in service.cells):
+            return follower.view.refs
+        return tuple(cell.ref for cell in service.cells if follower.sees(cell))
+
+    def refs(self, key: ServiceKey[Any]) -> tuple[Ref[Any], ...]:
+        """Who offers it, for those who listen."""
+        service = self._services.get(key.name)
+        return service.refs if service is not None else ()
+
+    def add_listener(self, listener: Listener) -> tuple[Cell, ...]:
+        """Somebody listens from now on; returns who is there."""
         service = self._service(listener.key)
         service.listeners[listener] = None
-        listener.show(tuple(cell.ref for cell in service.cells))
+        return tuple(service.cells)
 
     def forget_listener(self, listener: Listener) -> None:
         """They have ended."""
@@ -349,14 +459,24 @@ class Receptionist:
         if service is not None and service.listeners.pop(listener, self) is None:
             self._tidy(service)
 
-    def _changed(self, service: _Service) -> None:
-        if service.listeners:
-            refs = tuple(cell.ref for cell in service.cells)
-            for listener in tuple(service.listeners):
-                listener.show(refs)
-        if not self._kernel.closing:  # else it would be a dead letter for each actor that stops
-            for follower in tuple(service.followers.values()):
-                follower.show(service.cells)
+    def _changed(self, service: _Service, cell: Cell, *, came: bool) -> None:
+        seen_by = [] if came else [one for one in service.followers.values() if one.sees(cell)]
+        service.changed(cell, came=came)
+        if self._kernel.closing:  # all end: it would be a dead letter, and a look at all who are left, for each of them
+            return
+        if came:
+            seen_by = [one for one in service.followers.values() if one.sees(cell)]
+        for listener in tuple(service.listeners):
+            (listener.came if came else listener.went)(cell)
+        ended: dict[SecurityContext, bool] = {}
+        for follower in seen_by:
+            under = follower.under
+            if under not in ended:
+                ended[under] = topic_rights.has_ended(self._kernel, under, follower.cell)
+            if ended[under]:
+                follower.end()
+            else:
+                follower.notify()
 
     def _tidy(self, service: _Service) -> None:
         if service.unused and self._services.get(service.key.name) is service:

@@ -13,7 +13,7 @@ from retinue.actors.runtime.fronts import Front, digest_of
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, FULL, MISPLACED, STOPPED, Receipt
 from retinue.mailbox.envelope import Postmark
-from retinue.mailbox.errors import Unhandled
+from retinue.mailbox.errors import MailboxFull, Unhandled
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Router(Front):
 
     def others(self, chosen: Cell) -> Iterable[Cell]:
         """Who else may get it, the best first, where the chosen one has no room: first those that run."""
-        cells = [place.cell for place in self._in_turn() if not place.cell.closed and place.cell is not chosen]
-        return sorted(cells, key=_is_down)
+        cells = [place.taker() for place in self._in_turn()]
+        return sorted((cell for cell in cells if cell is not None and cell is not chosen), key=_is_down)
 
     def _in_turn(self) -> list[Place]:
         places, first = self.places, self.turn_of
@@ -66,24 +66,47 @@ class Router(Front):
         return self._route(delivery, patient)
 
     def _route(self, delivery: Delivery, patient: bool) -> Receipt:
+        kernel = self.kernel
         try:
             chosen = self.choose(delivery)
             if chosen is None:
                 return self._hold(delivery)
             self._address(delivery, chosen)
         except BaseException:
-            self.kernel.sent -= 1  # what raises at the send site was never sent
+            kernel.sent -= 1  # what raises at the send site was never sent
             raise
-        receipt = chosen.enqueue(delivery, patient=patient)
+        crowded: MailboxFull | None = None
+        try:
+            receipt = chosen.enqueue(delivery, patient=patient)
+        except MailboxFull as error:  # there is no room for one more virtual actor; the message is off the books
+            crowded, receipt = error, FULL
+            kernel.sent += 1
         if receipt is ACCEPTED:
             return receipt
         for other in self.others(chosen):
-            self._address(delivery, other)
-            if other.enqueue(delivery, patient=patient) is ACCEPTED:
-                self.turn_of = (1 + next(index for index, place in enumerate(self.places) if place.cell is other)) % len(self.places)
+            if self._goes_to(other, delivery, patient):
+                self.turn_of = (1 + next(index for index, place in enumerate(self.places) if place.cell.ref is other.ref)) % len(
+                    self.places
+                )
                 return ACCEPTED
-        self._address(delivery, chosen)
+        if crowded is not None:
+            kernel.sent -= 1
+            raise crowded
+        self._address(delivery, chosen if chosen.spec.region is None else chosen.ref._cell)
         return receipt
+
+    def _goes_to(self, cell: Cell, delivery: Delivery, patient: bool) -> bool:
+        kernel = self.kernel
+        try:
+            self._address(delivery, cell)
+        except BaseException:
+            kernel.sent -= 1
+            raise
+        try:
+            return cell.enqueue(delivery, patient=patient) is ACCEPTED
+        except MailboxFull:
+            kernel.sent += 1
+            return False
 
     def _address(self, delivery: Delivery, cell: Cell) -> None:
         delivery.cell = cell
@@ -155,7 +178,7 @@ class Router(Front):
 
 
 def _is_down(cell: Cell) -> bool:
-    return cell.actor is None and not cell.relays
+    return cell.actor is None and not cell.relays and cell.state != DEAD  # a virtual actor at rest is no further away than one that runs
 
 
 class RoundRobin(Router):
@@ -171,8 +194,11 @@ class RoundRobin(Router):
         first = self.turn_of if self.turn_of < count else 0
         for step in range(first, first + count):
             index = step if step < count else step - count
-            cell = places[index].cell
-            if cell.closed:
+            place = places[index]
+            cell: Cell | None = place.cell
+            if place.cell.closed or place.region is not None:
+                cell = place.taker()
+            if cell is None:
                 continue
             if not _is_down(cell):
                 self.turn_of = index + 1 if index + 1 < count else 0
@@ -182,7 +208,7 @@ class RoundRobin(Router):
         if fallback is None:
             return None
         self.turn_of = (fallback + 1) % count
-        return places[fallback].cell
+        return places[fallback].taker()
 
 
 class LeastLoaded(Router):
@@ -195,8 +221,8 @@ class LeastLoaded(Router):
         best = None
         least = math.inf
         for index, place in enumerate(self.places):
-            cell = place.cell
-            if cell.closed:
+            cell = place.taker()
+            if cell is None:
                 continue
             load = load_of(cell)
             # Of those that are as busy: the first one from the turn on.
@@ -205,7 +231,7 @@ class LeastLoaded(Router):
         if best is None:
             return None
         self.turn_of = (best + 1) % len(self.places)
-        return self.places[best].cell
+        return self.places[best].taker()
 
     def others(self, chosen: Cell) -> Iterable[Cell]:
         """The least busy first."""
@@ -242,8 +268,8 @@ class ConsistentHash(Router):
         for place in self.places:
             weight = _mixed(digest ^ place.seed)
             if weight > most:
-                best, most = place.cell, weight
-        return best if best is not None and not best.closed else None
+                best, most = place, weight
+        return best.taker() if best is not None else None
 
     def others(self, chosen: Cell) -> Iterable[Cell]:  # noqa: ARG002 - never anybody
         """Nobody."""

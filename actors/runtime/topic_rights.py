@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime import derivation
 from retinue.capabilities.cases import NeedsConsent
 from retinue.mailbox.messages import Message, message
-from retinue.security.errors import AuthorityError, Denied
+from retinue.security.errors import AuditUnavailable, AuthorityError, Denied
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
     from retinue.security.context import SecurityContext
+
+_log = logging.getLogger("retinue.runtime")
 
 __all__ = ["Subscribe", "admit", "admit_async", "has_ended"]
 
@@ -77,11 +80,18 @@ def _cannot_wait(security: SecurityContext, operation: str, path: str, what: str
 
 
 def has_ended(kernel: Kernel, security: SecurityContext, cell: Cell) -> bool:
-    """Whether the authority that something goes on under has ended. If so, a refusal is on record: once, for what goes on ends with it."""
+    """Whether the authority that something goes on under has ended. If so, a refusal is on record: once, for what goes on ends with it.
+
+    Never raises: whoever publishes, registers or ends can do nothing about it. What cannot be recorded or told has ended, too.
+    """
     try:
         derivation.check_alive(kernel, security, cell)
     except AuthorityError as error:
-        if isinstance(error, Denied):
-            kernel.book.refused(error)
+        try:
+            recorded = kernel.book.refused(error) if isinstance(error, Denied) else error
+        except AuditUnavailable as unavailable:
+            recorded = unavailable
+        if isinstance(recorded, AuditUnavailable):
+            _log.error("%s: the authority that it had subscribed under has ended, and that could not be recorded: %s", cell.path, recorded)
         return True
     return False

@@ -15,12 +15,12 @@ from retinue.actors.runtime import topic_rights
 from retinue.actors.runtime.cell import DEAD, Cell
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import check_cycle
-from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.names import tie
 from retinue.actors.runtime.scheduler import check_stack
 from retinue.actors.runtime.topic_keys import Agreed, Topic, check_topic
 from retinue.actors.runtime.topic_reports import Published, Report
 from retinue.actors.runtime.topic_subscriptions import Listener, Subscription
+from retinue.actors.runtime.virtual_refs import not_here
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 from retinue.mailbox.messages import Message, message_info
@@ -116,7 +116,11 @@ class Topics:
             entry.lagged += found.squeeze()
             return found
         if cell.state == DEAD:
-            raise ActorStopped(f"{cell.path} has stopped and subscribes to nothing", path=cell.path, begun=False)
+            raise not_here(
+                cell,
+                f"is not subscribed to {topic.name!r}",
+                "only an instance subscribes. Let it do so in on_start, self.ctx.topics.subscribe(…), or send it something first",
+            )
         self._check_handler(cell, topic)
         extra = cell.extras()
         if len(extra.ties or ()) >= MOST_TOPICS:

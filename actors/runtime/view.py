@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.ref import Ref
     from retinue.security.context import SecurityContext
 
-__all__ = ["SystemView", "may_address"]
+__all__ = ["SystemView", "may_address", "may_send_to"]
 
 
 class SystemView:
@@ -74,8 +74,12 @@ class SystemView:
 
 def may_address(security: SecurityContext, cell: Cell, target: Cell) -> bool:
     """Whether the actor `cell` may know of the target, under this authority: it is itself or its child, or has a handler that it may send to."""
-    own = target is cell or target.parent is cell
-    return own or any(_may_send(security, handler.requires) for handler in target.handlers.values())
+    return target is cell or target.parent is cell or may_send_to(security, target)
+
+
+def may_send_to(security: SecurityContext, target: Cell) -> bool:
+    """Whether the target has a handler that whoever acts under this authority may send to."""
+    return any(_may_send(security, handler.requires) for handler in target.handlers.values())
 
 
 def _may_send(security: SecurityContext, operation: str | None) -> bool:

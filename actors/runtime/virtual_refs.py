@@ -7,12 +7,14 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from retinue.actors.runtime.cell import DEAD
+from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.ref import Ref
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.passivation import Seat
 
-__all__ = ["VirtualRef"]
+__all__ = ["VirtualRef", "not_here"]
 
 A_co = TypeVar("A_co", covariant=True)
 
@@ -83,3 +85,19 @@ class VirtualRef(Ref[A_co]):
             except KeyError:
                 pass
             return Ref.stream(self, message, timeout=timeout, window=window, context=context, approvals=approvals)
+
+
+def not_here(cell: Cell, does: str, otherwise: str) -> ActorStopped:
+    """For what only a living actor can do.
+
+    Args:
+        cell: Its cell, which has ended.
+        does: What it does not do therefore: "is not registered as 'x'".
+        otherwise: What a virtual actor does instead, which may have no instance and be alive all the same.
+    """
+    region = cell.spec.region
+    if region is not None and region.open:
+        text = f"{cell.path} is a virtual actor and has no instance at the moment, so it {does}: {otherwise}"
+    else:
+        text = f"{cell.path} has stopped and {does}; spawn another, and use that one"
+    return ActorStopped(text, path=cell.path, begun=False)
