@@ -266,7 +266,7 @@ def failure_of(error: BaseException) -> BaseException | None:
 
 
 def _schedule_restart(cell: Cell, error: BaseException) -> None:
-    delay = next_delay(cell, cell.kernel.dice)
+    delay = next_delay(cell, cell.kernel.luck)
     if delay is None:
         most, window = cell.spec.supervision.intensity
         alone = cell.parent is None or cell.parent.parent is None or cell.spec.region is not None
@@ -550,5 +550,5 @@ def refuse_mail(cell: Cell) -> None:
         kernel.record(reason, delivery)
         if room_slot is not None:
             room_slot.answer(STOPPED)
-        else:
+        elif delivery.slot is not None:  # not so a tell that a pool or a group has let in before, and lets wait here
             delivery.slot.fail(stopped_error(delivery))
