@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.virtual_refs import VirtualRef
     from retinue.actors.runtime.watch import StopReason, Terminated, Watch
     from retinue.actors.store.errors import StoreUnavailable
+    from retinue.actors.store.schema import Schema
+    from retinue.actors.store.store import Store
+    from retinue.actors.store.work import Work
     from retinue.capabilities.consent import Approval
     from retinue.capabilities.net import guarded_client
     from retinue.capabilities.policy import PolicyCall, Verdict, policy
@@ -188,6 +191,7 @@ __all__ = [
     "RetinueError",
     "Review",
     "Revoked",
+    "Schema",
     "Sealer",
     "SecurityContext",
     "ServiceKey",
@@ -195,6 +199,7 @@ __all__ = [
     "StandingConsent",
     "StartTimeout",
     "StopReason",
+    "Store",
     "StoreUnavailable",
     "Stream",
     "StreamClosed",
@@ -214,6 +219,7 @@ __all__ = [
     "VirtualRef",
     "Watch",
     "WireError",
+    "Work",
     "WrongEventLoop",
     "WrongThread",
     "__version__",
@@ -315,6 +321,7 @@ _HOMES = {
     "RetinueError": "retinue.security.errors",
     "Review": "retinue.actors.approvals.review",
     "Revoked": "retinue.security.errors",
+    "Schema": "retinue.actors.store.schema",
     "Sealer": "retinue.security.seal",
     "SecurityContext": "retinue.security.context",
     "ServiceKey": "retinue.actors.runtime.receptionist",
@@ -322,6 +329,7 @@ _HOMES = {
     "StandingConsent": "retinue.security.standing",
     "StartTimeout": "retinue.actors.runtime.errors",
     "StopReason": "retinue.actors.runtime.watch",
+    "Store": "retinue.actors.store.store",
     "StoreUnavailable": "retinue.actors.store.errors",
     "Stream": "retinue.mailbox.messages",
     "StreamClosed": "retinue.actors.runtime.errors",
@@ -341,6 +349,7 @@ _HOMES = {
     "VirtualRef": "retinue.actors.runtime.virtual_refs",
     "Watch": "retinue.actors.runtime.watch",
     "WireError": "retinue.mailbox.errors",
+    "Work": "retinue.actors.store.work",
     "WrongEventLoop": "retinue.actors.runtime.errors",
     "WrongThread": "retinue.actors.runtime.errors",
     "absent": "retinue.security.constraints",
