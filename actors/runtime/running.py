@@ -57,10 +57,8 @@ def run(
 
     Raises:
         WrongEventLoop: A loop runs in this thread already.
-        DefinitionError: `main` is no async function.
     """
     _check_main(main)
-    _check_no_loop(getattr(main, "__name__", "main"))
     wants_system = takes_system(main)
     interrupted = False
 
@@ -135,6 +133,7 @@ def _check_main(main: object) -> None:
         raise DefinitionError(f"rt.run takes an async function, not {main!r}")
     if inspect.isfunction(main) and not inspect.iscoroutinefunction(main) and not hasattr(main, "__wrapped__"):
         raise DefinitionError(f"rt.run takes an async function; write `async def {main.__name__}(…)`, or use retinue.sync in a plain one")
+    _check_no_loop(getattr(main, "__name__", "main"))
 
 
 def _check_no_loop(name: str) -> None:
