@@ -155,7 +155,8 @@ class Limbo:
     def _keep(self, delivery: Delivery, fate: _Fate) -> None:
         delivery.slot.stage = RUNNING  # as far as its asker can tell, who cannot withdraw it any more
         fate.keep(delivery.slot)
-        self._last = (delivery, fate)
+        if delivery.slot.__class__ is not EchoSlot:
+            self._last = (delivery, fate)
 
     def keep_again(self, delivery: Delivery) -> None:
         """A request that was handed over has its slot from now on: what was kept last, if it is that one, stays so."""
