@@ -343,6 +343,9 @@ class ActorContext:
         """Starts a task that the actor owns. It acts under the current message's authority, without its deadline; it ends with the actor, at a restart too.
 
         What it raises is a failure of the actor. Beware: it runs between and beside the handlers, so hand its results over as messages (`ctx.ref.tell`).
+
+        Raises:
+            Denied: The current message was sent under an actor's own authority, which nothing outlasts.
         """
         turn = self._turn()
         if turn.thread:
@@ -355,7 +358,13 @@ class ActorContext:
             )
         if self._cell.closed:
             raise NoContext(f"{self._cell.path} is stopping and starts no more tasks")
-        return start_owned(self._cell, turn.security, function, arguments, name or str(getattr(function, "__qualname__", function)))
+        return start_owned(
+            self._cell,
+            derivation.lasts(self._cell.kernel, turn),
+            function,
+            arguments,
+            name or str(getattr(function, "__qualname__", function)),
+        )
 
     def pipe_to_self(
         self,
@@ -482,7 +491,13 @@ class ActorContext:
         return await spawn_pool(self._cell.kernel, self._cell, cls, arguments, keywords, pool, name, grant, mailbox, supervision)
 
     async def spawn_group(
-        self, members: Iterable[Ref[A]] | ServiceKey[A], *, pool: Pool, cls: type[A] | None = None, name: str | None = None, grant: Any = None
+        self,
+        members: Iterable[Ref[A]] | ServiceKey[A],
+        *,
+        pool: Pool,
+        cls: type[A] | None = None,
+        name: str | None = None,
+        grant: Any = None,
     ) -> Ref[A]:
         """Puts one ref before actors that live already; as `ActorSystem.spawn_group`."""
         from retinue.actors.runtime.pools import spawn_group
@@ -508,7 +523,14 @@ class ActorContext:
 
         if self._turn().thread:
             raise DefinitionError("a blocking actor cannot spawn from its thread; let the actor that asks it spawn")
-        options: dict[str, Any] = {"name": name, "idle": idle, "capacity": capacity, "grant": grant, "mailbox": mailbox, "supervision": supervision}
+        options: dict[str, Any] = {
+            "name": name,
+            "idle": idle,
+            "capacity": capacity,
+            "grant": grant,
+            "mailbox": mailbox,
+            "supervision": supervision,
+        }
         return await spawn_virtual(self._cell.kernel, self._cell, cls, (arguments, keywords), **options)
 
     def watch(self, ref: Ref[Any]) -> Watch:

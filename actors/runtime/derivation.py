@@ -12,7 +12,8 @@ both, and has the labels of both.
 5. *Answers* (`answered`). An answer carries data and labels, never authority: the turn that asked has the labels of the turn that answered from then on. Errors are
    answers too. Labels are only ever added (`taint`), so whatever the turn sends later carries them.
 6. *Several parents* (`fan_in`). What several contexts have caused goes out under all of them.
-7. *An actor's own authority* (`own_authority`) is its grant, narrowed to one operation of its manifest, with the labels of the turn; for that turn alone, and recorded.
+7. *An actor's own authority* (`own_authority`) is its grant, narrowed to one operation of its manifest, with the labels of the turn; for that turn and the messages that
+   come of it, never for what outlasts them (`lasting`): no timer, task, subscription or child. It is recorded.
 8. *Nothing is made* (`guard`). Inside a turn, hooks and owned tasks included, nothing is minted, revoked, sealed or unsealed.
 """
 
@@ -49,6 +50,7 @@ __all__ = [
     "guard",
     "holding",
     "lasting",
+    "lasts",
     "own_authority",
     "received",
     "sending",
@@ -141,11 +143,31 @@ _sending_on_record = _on_record(_sending)
 
 @_on_record
 def lasting(kernel: Kernel, turn: Delivery, context: SecurityContext | None, target: Cell) -> SecurityContext:
-    """Rule 2 for what a turn sends when it is over, a timer's ticks: as `sending`, but an actor's own authority (rule 7) is for its turn alone."""
-    if context is not None and kernel.owned:
-        kernel.authority.check(context)
-        _given(kernel, context, target)
+    """Rule 2 for what outlasts the turn, such as a timer's ticks: as `sending`, but an actor's own authority (rule 7) is not for that, nor what has come of it."""
+    if kernel.owned:
+        if context is not None:
+            kernel.authority.check(context)
+            _given(kernel, context, target)
+        _check_lasts(kernel, turn.security, target)
     return _sending(kernel, turn, context, target)
+
+
+def lasts(kernel: Kernel, turn: Delivery) -> SecurityContext:
+    """The turn's authority, for a task or a subscription that outlasts it. Raises Denied where it is an actor's own (rule 7), or has come of one."""
+    if kernel.owned:
+        _lasts_on_record(kernel, turn)
+    return turn.security
+
+
+def _check_lasts(kernel: Kernel, security: SecurityContext, target: Cell) -> None:
+    if _own(kernel, security) is not None:
+        raise Denied(
+            f"{target.path} handles this message under an actor's own authority (self.ctx.own_authority(…)), which ends with the messages that carry it: nothing that "
+            "outlasts them is begun under it, no timer, task, subscription or child. Do it before, in on_start for one, or answer within the handler",
+            path=target.path,
+            subject=security.subject,
+            reason="lineage",
+        )
 
 
 @_on_record
@@ -283,7 +305,7 @@ def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any, levels: int
         levels: How many levels of actors there will be with this grant: two for a region and its virtual actors.
 
     Raises:
-        Denied: The depth of the spawner's authority is used up, or there would be more than 32 levels of actors.
+        Denied: The depth of the spawner's authority is used up, there would be more than 32 levels of actors, or it is an actor's own authority (rule 7).
         Revoked, Expired: The spawner's authority has ended.
         DefinitionError, PatternError: `asked` is malformed.
     """
@@ -300,6 +322,8 @@ def _child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any, levels: in
             check_alive(kernel, grant, parent)
     else:
         grant = _sending(kernel, turn, None, None)
+        if kernel.owned:
+            _check_lasts(kernel, grant, parent)
         check_alive(kernel, grant, parent)
         _check_level(parent, grant, levels)
     if asked is not None:
@@ -420,3 +444,4 @@ def _guard(kernel: Kernel) -> None:
 
 
 _guard_on_record = _on_record(_guard)
+_lasts_on_record = _on_record(lambda kernel, turn: _check_lasts(kernel, turn.security, turn.cell))

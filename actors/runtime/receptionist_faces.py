@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from retinue.actors.runtime import topic_rights
+from retinue.actors.runtime import derivation, topic_rights
 from retinue.actors.runtime.actor import Actor
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.receptionist import Listings, ServiceKey
@@ -72,11 +72,13 @@ class ActorReceptionist:
 
         Raises:
             Unhandled: The actor has no handler for `rt.Listing`.
+            Denied: The current message came under an actor's own authority, which nothing outlasts.
             DefinitionError: Another key has that name, or the actor follows too many services.
         """
         turn = self._context._turn()
         _check_key(key)
-        _call(turn.cell.kernel, turn, turn.cell.kernel.receptionist.follow, key, turn.cell, turn.security)
+        security = derivation.lasts(turn.cell.kernel, turn)
+        _call(turn.cell.kernel, turn, turn.cell.kernel.receptionist.follow, key, turn.cell, security)
 
     def unsubscribe(self, key: ServiceKey[Any]) -> bool:
         """Follows it no longer; False where it did not. A listing that still waits becomes a dead letter ("unsubscribed")."""

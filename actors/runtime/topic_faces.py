@@ -11,7 +11,7 @@ from retinue.actors.runtime import topic_rights
 from retinue.actors.runtime.asking import check_timeout, time_left
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import Delivery, current
-from retinue.actors.runtime.derivation import acting, sending
+from retinue.actors.runtime.derivation import acting, lasts, sending
 from retinue.actors.runtime.errors import SystemClosed, WrongThread
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.topic_keys import DEFAULT_CAPACITY, Topic, check_capacity, check_topic
@@ -95,16 +95,17 @@ class ActorTopics:
 
         Raises:
             Unhandled: The actor has no handler for the topic's messages.
-            Denied: The topic's operation `subscribe` is not permitted, or cannot be decided at once.
+            Denied: The topic's operation `subscribe` is not permitted, or cannot be decided at once; or the message came under an actor's own authority.
             DefinitionError: Another topic has that name, or the actor has too many subscriptions.
         """
         turn = self._context._turn()
         kernel = turn.cell.kernel
         check_topic(topic)
         capacity = check_capacity(capacity)
+        security = lasts(kernel, turn)
         if turn.thread:
-            return kernel.portal.call(_subscribe, kernel, turn.cell, turn.cell, topic, capacity, turn.security)  # type: ignore[no-any-return]
-        return _subscribe(kernel, turn.cell, turn.cell, topic, capacity, turn.security)
+            return kernel.portal.call(_subscribe, kernel, turn.cell, turn.cell, topic, capacity, security)  # type: ignore[no-any-return]
+        return _subscribe(kernel, turn.cell, turn.cell, topic, capacity, security)
 
     def unsubscribe(self, topic: Topic[Any]) -> bool:
         """Ends this actor's subscription; False where it has none. What still waits becomes dead letters ("unsubscribed")."""
