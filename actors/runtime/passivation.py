@@ -7,8 +7,9 @@ comes by refs, and as fine as these looks for what comes another way (from anoth
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.deadlines import Entry
 
-__all__ = ["LOOKS", "Seat", "Seats", "is_needed"]
+__all__ = ["CROWDED", "LOOKS", "Seat", "Seats", "is_needed", "need_of"]
 
 LOOKS: Final = 16
 """How often an instance is looked at within the time after which it is passivated."""
@@ -36,6 +37,24 @@ def is_needed(cell: Cell) -> bool:
     if cell.turn is not None or cell.children or cell.control or cell.waiting():
         return True
     return extra is not None and bool(extra.tasks or extra.timers or extra.deferred or extra.ties or extra.inlets)
+
+
+def need_of(cell: Cell) -> str:
+    """What an actor has to do, for a text; the first of what there is."""
+    extra = cell.extra
+    if cell.children:
+        return "a child"
+    if extra is not None:
+        for there, what in (
+            (extra.tasks, "a task"),
+            (extra.timers, "a timer"),
+            (extra.ties, "a subscription or a registration"),
+            (extra.deferred, "a deferred request"),
+            (extra.stash, "mail that it has set aside"),
+        ):
+            if there:
+                return what
+    return "a message"
 
 
 def _is_used(cell: Cell) -> bool:
@@ -127,6 +146,11 @@ class Seats:
             else:
                 self.leave(seat)
         return True
+
+    def needs(self) -> str:
+        """What the instances are kept by, for the text of who finds no room: "a timer (60), a message (4)", by the last 64 that were used."""
+        found = Counter(need_of(seat.cell) for seat in itertools.islice(reversed(self.by_key.values()), CROWDED))
+        return ", ".join(f"{what} ({count})" for what, count in found.most_common())
 
     def leave(self, seat: Seat) -> None:
         """Asks an idle instance to leave."""

@@ -25,7 +25,7 @@ from retinue.actors.runtime.actor import Actor
 from retinue.actors.runtime.cell import DEAD, Cell, Spec
 from retinue.actors.runtime.current import Delivery, make_delivery
 from retinue.actors.runtime.errors import ActorStopped
-from retinue.actors.runtime.passivation import Seat, Seats, is_needed
+from retinue.actors.runtime.passivation import CROWDED, Seat, Seats, is_needed
 from retinue.actors.runtime.receipts import CLOSED, DENIED, FULL, STOPPED, Receipt
 from retinue.actors.runtime.ref import new_cell
 from retinue.actors.runtime.virtual_keys import check_key, key_of, segment_of
@@ -165,9 +165,12 @@ class Region:
         return None
 
     def _full(self, delivery: Delivery) -> MailboxFull:
+        count = len(self.seats.by_key)
+        looked = "" if count <= CROWDED else f"; of the last {CROWDED}"
         return MailboxFull(
-            f"{self.cell.path} has {len(self.seats.by_key)} active virtual actors, all of them busy, and its capacity is {self.seats.capacity}: {delivery.cell.path} was not "
-            f"activated, and {type(delivery.message).__qualname__} was not delivered and may be sent again. Give spawn_virtual a larger capacity= if this is too few"
+            f"{self.cell.path} has {count} active virtual actors, and its capacity is {self.seats.capacity}. None is idle{looked}: {self.seats.needs()}. "
+            f"{delivery.cell.path} was not activated, and {type(delivery.message).__qualname__} was not delivered and may be sent again. Give spawn_virtual a larger "
+            "capacity=, or let its actors end what keeps them awake"
         )
 
     # -- beginning -----------------------------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 from pathlib import Path
@@ -16,7 +17,7 @@ import retinue as rt
 from core_hosts import conserved, reasons
 from core_latch import Latch
 from retinue.testing import VirtualClock
-from virtual_players import Bare, Book, Count, Number, Run, RunAsync, Session, ThreadSession, Up
+from virtual_players import Bare, Book, Count, Number, Run, RunAsync, Session, ThreadSession, Up, seconds
 
 IDLE = 16.0
 LATEST = IDLE + 1 + 0.001
@@ -289,6 +290,44 @@ async def test_a_large_region_that_is_full_finds_the_idle_one_among_many_busy_on
 async def system_step() -> None:
     for _ in range(20):
         await trio.lowlevel.checkpoint()
+
+
+async def test_a_full_region_names_what_keeps_its_actors_awake(autojump_clock: MockClock) -> None:
+    topic = rt.Topic("numbers", Number)
+
+    async def defer(self: Session) -> None:
+        book.held = self.ctx.defer()
+
+    keeps: dict[str, RunAsync | Run] = {
+        "a timer": Run(lambda self: self.ctx.timers.once("later", Number("t", 1), 1000)),
+        "a task": Run(lambda self: self.ctx.start_soon(trio.sleep, 1000) and None),
+        "a subscription or a registration": Run(lambda self: self.ctx.topics.subscribe(topic) and None),
+        "a child": RunAsync(lambda self: self.ctx.spawn(Idler)),
+        "a deferred request": RunAsync(defer),
+        "a message": RunAsync(lambda _: seconds(1000)),
+    }
+
+    async def ask(ref: rt.Ref[Session], message: Run | RunAsync) -> None:
+        with contextlib.suppress(rt.RetinueError):
+            await ref.ask(message, timeout=2000)
+
+    for what, message in keeps.items():
+        async with make() as system, trio.open_nursery() as nursery:
+            book = Book()
+            sessions = await system.spawn_virtual(Session, book, name="sessions", capacity=2)
+            nursery.start_soon(ask, sessions["a"], message)
+            nursery.start_soon(ask, sessions["b"], RunAsync(lambda _: seconds(1000)))
+            await trio.sleep(1)
+            with pytest.raises(rt.MailboxFull) as caught:
+                await sessions["c"].ask(Count())
+            expected = "a message (2)" if what == "a message" else f"a message (1), {what} (1)"
+            text = str(caught.value)
+            assert f"None is idle: {expected}." in text or f"None is idle: {what} (1), a message (1)." in text
+            await sessions.stop(grace=0)
+
+
+class Idler(rt.Actor):
+    pass
 
 
 # -- state -----------------------------------------------------------------------------------------------------------------------------------------------
