@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock
 
 import retinue as rt
+import retinue.testing as rtt
 from core_hosts import conserved, reasons
 from core_puppet import Call, Do, Pour, Puppet, nothing, state_of
 from core_schedule import DEEDS, OUTSIDE, broken_by
@@ -319,3 +320,62 @@ async def test_a_stop_that_is_asked_for_again_leaves_no_deadline_that_could_cut_
             nursery.start_soon(lambda: ref.stop(grace=0))
         assert done == ["on_stop"]
         assert system.statistics().deadlines == 0
+
+
+async def test_a_report_is_told_at_once_when_the_instance_of_a_virtual_actor_ends_before_its_turn(autojump_clock: MockClock) -> None:
+    topic: rt.Topic[Any] = rt.Topic("calls", Call)
+
+    class Reader(Puppet):
+        async def on_start(self) -> None:
+            self.ctx.topics.subscribe(topic)
+
+    async with make() as system, trio.open_nursery() as nursery:
+        readers = await system.spawn_virtual(Reader, name="readers")
+        readers["a"].tell(Do(sleep_one))
+        await trio.sleep(0.5)
+        nursery.start_soon(readers.passivate, "a")
+        report = await system.topics.publish_and_report(topic, Call(nothing), timeout=1000)
+        assert dict(report.outcomes) == {"/user/readers/a": "stopped"}
+        assert trio.current_time() < 10
+        assert conserved(system)
+
+
+async def test_a_member_of_a_group_ends_in_good_order_where_tells_wait_for_room_at_it(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make() as system:
+        service = rt.ServiceKey("puppets", Puppet)
+        group = await system.spawn_group(service, pool=rt.Pool.round_robin())
+        for _ in range(5):
+            group.tell(Call(nothing))
+        member = await system.spawn(Puppet, mailbox=rt.Mailbox.bounded(1))
+        member.tell(Do(sleep_one))
+        await trio.sleep(0.5)
+        system.receptionist.register(service, member)
+        assert conserved(system)
+        await member.stop()
+        assert conserved(system)
+    assert "fault of the runtime" not in caplog.text
+    assert system.statistics().queued == 0
+
+
+async def test_a_request_that_is_handed_over_twice_on_a_delayed_link_is_counted_once_when_its_asker_has_gone(
+    autojump_clock: MockClock,
+) -> None:
+    async with make() as system:
+        back = await system.spawn(Puppet, mailbox=rt.Mailbox.bounded(1))
+        front = await system.spawn(Puppet)
+
+        def forward(how: Any) -> Any:
+            return lambda actor: actor.ctx.forward(back, how)
+
+        with rtt.Faults(system) as faults, trio.move_on_after(3):
+            faults.delay(Do, 5, to=back)
+            faults.duplicate(Call, to=back)
+            async with trio.open_nursery() as nursery:
+                for how in (Do(sleep_one), *[Call(nothing)] * 5):
+                    nursery.start_soon(front.ask, Call(forward(how)))
+        assert conserved(system)
+        await trio.sleep(10)
+        assert conserved(system)
+        assert system.statistics().queued == 0
