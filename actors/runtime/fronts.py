@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import random
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import trio
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.virtual_regions import Region
     from retinue.actors.runtime.watch import Terminated
 
-__all__ = ["FIRST_DELAY", "LONGEST_DELAY", "Front", "Place", "Worker", "digest_of"]
+__all__ = ["FIRST_DELAY", "LONGEST_DELAY", "Front", "Place", "Worker", "came_by", "digest_of"]
 
 _log = logging.getLogger("retinue.runtime")
 
@@ -193,7 +192,7 @@ class Front(Cell):
         if now - place.since > RESET_AFTER:
             place.delay = 0.0
         place.delay = min(max(place.delay * 2, FIRST_DELAY), LONGEST_DELAY)
-        wait = place.delay * (1 + JITTER * ((kernel.dice or random).random() * 2 - 1))
+        wait = place.delay * (1 + JITTER * (kernel.luck.random() * 2 - 1))
         place.since = now + wait
         cell = self.hire(place)
         self.employ(place)
@@ -222,19 +221,20 @@ class Worker(Cell):
         assert isinstance(front, Front)
         if front.closed or front.kernel.closing:
             return mail
-        returned: list[tuple[Delivery, RoomSlot | None]] = [(one, None) for one in mail if _came_by(one, front)]
+        returned: list[tuple[Delivery, RoomSlot | None]] = [(one, None) for one in mail if came_by(one, front)]
         waiters = self.extras().waiters
         for delivery, room_slot in list(waiters.items()):
-            if _came_by(delivery, front):
+            if came_by(delivery, front):
                 del waiters[delivery]
                 returned.append((delivery, room_slot))
         if returned:
-            mail = [one for one in mail if not _came_by(one, front)]
+            mail = [one for one in mail if not came_by(one, front)]
             front.take_back(returned)
         return mail
 
 
-def _came_by(delivery: Delivery, front: Front) -> bool:
+def came_by(delivery: Delivery, front: Front) -> bool:
+    """Whether a message was sent to the pool, and not to the worker itself."""
     return delivery.postmark is not None and delivery.postmark.addressed is front
 
 

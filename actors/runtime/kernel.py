@@ -30,7 +30,7 @@ from retinue.actors.runtime.portal import Portal
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, Receipt
 from retinue.actors.runtime.receptionist import Receptionist
 from retinue.actors.runtime.ref import Ref, new_cell
-from retinue.actors.runtime.scheduler import Scheduler, worker
+from retinue.actors.runtime.scheduler import Scheduler, run_seed, worker
 from retinue.actors.runtime.supervision import DEFAULT_SUPERVISION, Supervision
 from retinue.actors.runtime.topic_notices import PRIVATE
 from retinue.actors.runtime.topics import Topics
@@ -165,6 +165,8 @@ class Kernel(Scheduler):
         super().tidy()  # the first time is due then
         self.nursery = nursery
         self.template = template
+        if (seed := run_seed.get()) is not None:
+            self.follow(seed)
         if (watch_over := getattr(trio.lowlevel.current_clock(), "watch_over", None)) is not None:
             watch_over(self)  # a clock of tests that waits for our threads
         self.start_task(template, self.deadlines.run, name="deadlines")

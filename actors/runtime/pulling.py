@@ -21,7 +21,7 @@ from retinue.actors.runtime.asks import QUEUED, RUNNING, AskSlot, TakenSlot
 from retinue.actors.runtime.cell import DEAD, IDLE, Cell
 from retinue.actors.runtime.current import make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
-from retinue.actors.runtime.fronts import Front, Place, Worker
+from retinue.actors.runtime.fronts import Front, Place, Worker, came_by
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.scheduler import BREATH
@@ -61,6 +61,7 @@ class WorkPulling(Front):
         cell = super().hire(place)
         assert isinstance(cell, Puller)
         cell.until = None
+        cell.owes = False
         return cell
 
     @property
@@ -137,15 +138,17 @@ class WorkPulling(Front):
 
 
 class Puller(Worker):
-    """A worker that takes its messages from its front; those that are addressed to itself come first.
+    """A worker that takes its messages from its front, and those that are its own: of its timers and topics, and what is sent to itself. It takes them in turns.
 
     Attributes:
         until: When its turn has taken so long that others have theirs; None before it has pulled anything.
+        owes: Whether the last message was its own, so that the next is the pool's, where one waits.
     """
 
-    __slots__ = ("until",)
+    __slots__ = ("owes", "until")
 
     until: float | None
+    owes: bool
 
     @property
     def front(self) -> WorkPulling:
@@ -156,10 +159,18 @@ class Puller(Worker):
 
     def take(self) -> Delivery | None:
         """The next message, or None."""
-        delivery = super().take()
         front = self.front
+        if self.owes and front.has_mail and not self.extras().notices:
+            if self._has_had_its_time():
+                return None
+            self.owes = False
+            delivery = front.pull(self)
+            if delivery is not None:
+                return delivery
+        delivery = super().take()
         if delivery is None:
             return None if self._has_had_its_time() else front.pull(self)
+        self.owes = not came_by(delivery, front)
         if front.has_mail:
             front.wake()  # this one is busy with mail of its own
         return delivery
@@ -168,7 +179,7 @@ class Puller(Worker):
         """As the scheduler sees to for a mailbox, of which it knows that something waits in it. With a seed turns do not depend on the machine's speed."""
         until, kernel = self.until, self.kernel
         if until is None:
-            self.until = perf_counter() + BREATH if kernel.dice is None else math.inf
+            self.until = math.inf if kernel.paced else perf_counter() + BREATH
             return False
         return until != math.inf and perf_counter() > until and self.front.has_mail
 

@@ -14,6 +14,7 @@ import logging
 import math
 import random
 from collections import deque
+from contextvars import ContextVar
 from time import perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("retinue.runtime")
 
-__all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "check_stack", "worker"]
+__all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "check_stack", "run_seed", "worker"]
+
+run_seed: ContextVar[int | None] = ContextVar("retinue_run_seed", default=None)
+"""Set around a `trio.run` whose order is to follow from a seed: its systems must not look at the machine's clock either."""
 
 TURN_MESSAGES: Final = 64
 """Messages that one cell handles before others get their turn, at most."""
@@ -48,6 +52,9 @@ TIDY: Final = 10.0
 
 BREATH: Final = 0.001
 """Seconds after which a busy worker lets trio look at timers and sockets."""
+
+PACE: Final = 4
+"""Turns after which it does so where the order of things must not depend on the machine's speed."""
 
 _LOOKS: Final = tuple(number in (1, 2, 4, 8, 16, 32) for number in range(TURN_MESSAGES))
 """Before which messages of a turn the clock is looked at: one that brings heavy messages ends early, and one of light ones hardly ever looks."""
@@ -69,6 +76,8 @@ class Scheduler:
         running: The cell whose code ran last, for the watchdog.
         steps: How often code of an actor was begun or gone on with by a worker, or gone on with in an asker's task; for the watchdog.
         spare_boxes: Empty deques, kept for the next cell that needs one.
+        paced: The order of things follows from a seed, the system's or the run's: turns are counted, and the machine's clock decides nothing.
+        luck: What delays are spread with.
         plain: Nothing on the way of a message needs more than the fast paths do (no loopback, no event ring, no seed, not closing).
     """
 
@@ -86,6 +95,9 @@ class Scheduler:
         self.breath_at = 0.0
         self.tidy_at = math.inf
         self.dice = None if seed is None else random.Random(seed)  # noqa: S311 - an order, not a secret
+        self.paced = seed is not None
+        self.strides = 0
+        self.luck: Any = self.dice or random
         self.quiet_waiters: list[trio.lowlevel.Task] = []
         self.closing = False
         self.plain = seed is None
@@ -122,7 +134,8 @@ class Scheduler:
         self.tidy_at = perf_counter() + TIDY
 
     def next_cell(self) -> Cell:
-        """The next cell that gets a turn: the head of the queue, or with a seed any of them."""
+        """The next cell that gets a turn, where turns are counted: the head of the queue, or with a seed any of them."""
+        self._stride()
         ready = self.ready
         if self.dice is not None and len(ready) > 1:
             index = self.dice.randrange(len(ready))
@@ -158,13 +171,34 @@ class Scheduler:
 
     async def breathe(self, checkpoint: Callable[[], Awaitable[None]]) -> None:
         """Lets trio look at timers and sockets if 1 ms has passed since it last could. With an unshielded checkpoint a cancelled task is told so here."""
+        if self.paced:
+            self._stride()
         now = perf_counter()
         if now - self.breath_at > BREATH:
-            self.breath_at = now
+            self.breathed()
             if now > self.tidy_at:
                 self.tidy()
             await checkpoint()
+            self.breathed()
+
+    def breathed(self) -> None:
+        """Trio has just looked, or is about to."""
+        if self.paced:
+            self.strides = 0
+            self.breath_at = math.inf
+        else:
             self.breath_at = perf_counter()
+
+    def _stride(self) -> None:
+        """One turn more of those that are counted; makes a breath due at the last one."""
+        self.strides += 1
+        self.breath_at = math.inf if self.strides < PACE else -math.inf
+
+    def follow(self, seed: int) -> None:
+        """Has the run's seed decide what no seed of the system's own does. Called before the first turn."""
+        self.paced = True
+        if self.dice is None:
+            self.luck = random.Random(seed)  # noqa: S311 - spread, not a secret
 
 
 @enable_ki_protection
@@ -193,7 +227,7 @@ async def _park(kernel: Kernel) -> bool:
         return trio.lowlevel.Abort.SUCCEEDED
 
     await wait_task_rescheduled(abort)
-    kernel.breath_at = perf_counter()
+    kernel.breathed()
     return True
 
 
@@ -201,8 +235,8 @@ async def _park(kernel: Kernel) -> bool:
 async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
     """Takes cells from the ready queue until the scope is used up (True) or the worker is no longer needed (False)."""
     ready = kernel.ready
-    next_cell: Callable[[], Cell] = kernel.next_cell if kernel.dice is not None else ready.popleft
-    longest = BREATH if kernel.dice is None else math.inf  # with a seed the order of turns must not depend on the machine's speed
+    next_cell: Callable[[], Cell] = kernel.next_cell if kernel.paced else ready.popleft
+    longest = math.inf if kernel.paced else BREATH
     while True:
         if not ready:
             if not await _park(kernel):
@@ -225,7 +259,7 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
         if due and cell.head is not None and not cell.control and cell.actor is not None:
             cell.turn = None  # it is over, and more waits; but who is woken while trio looks around stands before it in the queue
             await cancel_shielded_checkpoint()
-            kernel.breath_at = perf_counter()
+            kernel.breathed()
             due = False
         cell.settle()
         del cell  # an idle worker must not keep the last actor alive, nor one that breathes
@@ -233,7 +267,7 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
             return True
         if due:
             await cancel_shielded_checkpoint()
-            kernel.breath_at = perf_counter()
+            kernel.breathed()
 
 
 @enable_ki_protection

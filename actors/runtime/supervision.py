@@ -125,7 +125,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 _PARTS: Callable[[Any], tuple[BaseException, ...]] = BaseExceptionGroup.__dict__["exceptions"].__get__  # not a subclass's own idea of them
 
 
-def next_delay(cell: Cell, dice: random.Random | None = None) -> float | None:
+def next_delay(cell: Cell, luck: Any = random) -> float | None:
     """Counts a restart and says how many seconds it waits; None when there were too many.
 
     Kept in the cell: when the last failures happened, and the delay that was used last. An actor that waits to be restarted cannot fail, so the time
@@ -146,4 +146,4 @@ def next_delay(cell: Cell, dice: random.Random | None = None) -> float | None:
     wait = 0.0 if calm else min(max(extra.delay * 2, first), longest)
     extra.delay = wait
     history.append(now)
-    return wait * (1 + JITTER * ((dice or random).random() * 2 - 1))
+    return wait * (1 + JITTER * (luck.random() * 2 - 1))

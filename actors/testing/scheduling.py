@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from retinue.actors.runtime.scheduler import run_seed
 from retinue.security.errors import DefinitionError
 
 __all__ = ["deterministic"]
@@ -40,12 +41,14 @@ def deterministic(seed: int) -> Iterator[bool]:
         )
         yield False
         return
+    token = run_seed.set(seed)
     allowed, state = run._ALLOW_DETERMINISTIC_SCHEDULING, run._r.getstate()
     run._ALLOW_DETERMINISTIC_SCHEDULING = True
     run._r.seed(seed)
     try:
         yield True
     finally:
+        run_seed.reset(token)
         run._ALLOW_DETERMINISTIC_SCHEDULING = allowed
         run._r.setstate(state)
 
