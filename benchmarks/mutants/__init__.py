@@ -1,1 +1,1 @@
-"""Hand-made mutants of what guards authority: each weakens one thing, and some test must notice."""
+"""Hand-made mutants of what guards authority, and of what keeps each message in one place: each weakens one thing, and some test must notice."""

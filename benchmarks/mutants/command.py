@@ -9,16 +9,18 @@ import time
 import click
 
 from benchmarks.mutants.approvals import APPROVALS
+from benchmarks.mutants.beside import BESIDE
 from benchmarks.mutants.borders import BORDERS
 from benchmarks.mutants.consent import CONSENT
 from benchmarks.mutants.desk import DESK
 from benchmarks.mutants.gate import GATE
+from benchmarks.mutants.many import MANY
 from benchmarks.mutants.permissions import PERMISSIONS
 from benchmarks.mutants.trial import BrokenMutant, trials
 
 __all__ = ["MUTANTS", "mutants"]
 
-MUTANTS = (*PERMISSIONS, *BORDERS, *GATE, *APPROVALS, *CONSENT, *DESK)
+MUTANTS = (*PERMISSIONS, *BORDERS, *GATE, *APPROVALS, *CONSENT, *DESK, *BESIDE, *MANY)
 
 
 def _progress(text: str) -> None:
