@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
@@ -103,6 +104,8 @@ def _class_for(target: type[pykka.Actor], messages: Any, requires: Any, approval
         operation = requires.get(kind) if isinstance(requires, Mapping) else requires
         rule = approval.get(kind, False) if isinstance(approval, Mapping) else approval
         function = _handler(kind, method, _code(target, method))
+        if method is not None:
+            _check_fields(kind, target, method)
         function.__name__ = f"receive_{number}"
         function.__qualname__ = f"{target.__qualname__}.{method or 'on_receive'}"
         # Shielded: what a thread does cannot be cancelled, so the next message has to wait for it.
@@ -144,6 +147,23 @@ def _code(target: type[pykka.Actor], method: str | None) -> Callable[..., Any]:
     if not callable(found) or method.startswith("_") or hasattr(pykka.Actor, method):
         raise DefinitionError(f"{target.__qualname__} has no public method {method!r} of its own, which adopt(messages=…) names")
     return found  # type: ignore[no-any-return]
+
+
+def _check_fields(kind: type[Message], target: type[pykka.Actor], method: str) -> None:
+    """Refuses a message whose fields the method cannot be called with. What is no plain function is left to itself, and so is one that somebody has wrapped."""
+    found = inspect.getattr_static(target, method)
+    function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
+    if not inspect.isfunction(function):
+        return
+    signature = inspect.signature(function, follow_wrapped=False)
+    fields = [field.alias for field in attrs.fields(kind)]
+    try:
+        signature.bind(*(() if isinstance(found, staticmethod) else (None,)), **dict.fromkeys(fields))
+    except TypeError as error:
+        raise DefinitionError(
+            f"{target.__qualname__}.{method} cannot take {kind.__qualname__}, which adopt(messages=…) gives it: {error}. The message has the fields "
+            f"{', '.join(fields) or '(none)'}, and each is given by its name"
+        ) from error
 
 
 def _handler(kind: type[Message], method: str | None, code: Callable[..., Any]) -> Any:

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.watch import StopReason
     from retinue.mailbox.messages import Message
 
-__all__ = ["SPAWN_TAKES", "Actor", "HandlerInfo", "check_keywords", "handler", "handlers_of", "is_resident", "ready_class"]
+__all__ = [
+    "SPAWN_TAKES",
+    "Actor",
+    "HandlerInfo",
+    "check_arguments",
+    "check_keywords",
+    "handler",
+    "handlers_of",
+    "is_resident",
+    "ready_class",
+]
 
 SPAWN_KEYWORDS = ("name", "grant", "mailbox", "supervision")
 SPAWN_TAKES = f"spawn itself takes {', '.join(f'{keyword}=' for keyword in SPAWN_KEYWORDS)}"
@@ -131,6 +141,26 @@ def check_keywords(cls: type[Actor], keywords: Iterable[str]) -> None:
             f"the constructor of {cls.__qualname__} does not take {', '.join(f'{name}=' for name in unknown)}: "
             f"it takes {', '.join(known) or 'nothing'}. {SPAWN_TAKES}"
         )
+
+
+def check_arguments(cls: type[Actor], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """Refuses what the constructor cannot be called with, for who calls it later on; raises DefinitionError. One that somebody has wrapped is left to itself."""
+    if cls.__init__ is Actor.__init__:
+        if arguments or keywords:
+            raise DefinitionError(f"{cls.__qualname__} has no constructor and takes no arguments, but was given some. {SPAWN_TAKES}")
+        return
+    check_keywords(cls, keywords)
+    try:
+        signature = inspect.signature(cls.__init__, follow_wrapped=False)
+    except (TypeError, ValueError):  # it has none
+        return
+    try:
+        signature.bind(None, *arguments, **keywords)
+    except TypeError as error:
+        raise DefinitionError(
+            f"the constructor of {cls.__qualname__} cannot be called with these arguments, so no message could ever make one: {error}. It takes "
+            f"{', '.join(list(signature.parameters)[1:]) or 'nothing'}. {SPAWN_TAKES}"
+        ) from error
 
 
 def is_resident(cls: type[Actor]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 from trio.lowlevel import checkpoint
 
 from retinue.actors.runtime import derivation, lifecycle
-from retinue.actors.runtime.actor import Actor, ready_class
+from retinue.actors.runtime.actor import Actor, check_arguments, ready_class
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.cell import DEAD, IDLE, Spec
 from retinue.actors.runtime.current import current
@@ -171,7 +171,7 @@ async def spawn_virtual(
     kernel.breaths += 1
     if not kernel.breaths & 63:
         await kernel.breathe(checkpoint)
-    _check(cls, idle, capacity, supervision)
+    check_arguments(_check(cls, idle, capacity, supervision), *birth)
     security = derivation.child_grant(kernel, current(), parent, grant, 2)
     spec = copy.copy(kernel.spec(cls, supervision, mailbox))
     # Without a name the region is called after the class: /user/Session-7.
@@ -193,7 +193,7 @@ def address_in(parent: Cell | None, segment: str) -> Ref[Any] | None:
     return home.region.at(segment) if isinstance(home, Home) else None
 
 
-def _check(cls: object, idle: object, capacity: object, supervision: object) -> None:
+def _check(cls: object, idle: object, capacity: object, supervision: object) -> type[Actor]:
     actor = ready_class(cls)
     if isinstance(idle, bool) or not isinstance(idle, (int, float)) or not idle > 0:
         raise DefinitionError(f"idle={idle!r}: give seconds, more than 0, or math.inf for actors that stay until the end")
@@ -209,3 +209,4 @@ def _check(cls: object, idle: object, capacity: object, supervision: object) -> 
         raise DefinitionError(
             f"{actor.__qualname__}.__init__ takes {', '.join(taken)}, which spawn_virtual keeps for itself; give the parameter another name"
         )
+    return actor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -97,6 +98,58 @@ async def test_actors_with_methods_take_messages_by_the_names_of_these() -> None
         assert await clerk.ask(Deposit(cents=7)) == 7
         assert proxy.deposit(1).get() == 8  # the program's own way, past the system
         assert await clerk.ask(Balance()) == 8
+
+
+class Signatures(pykka.ThreadingActor):
+    use_daemon_thread = True
+
+    def exact(self, cents: int) -> int:
+        return cents
+
+    def more(self, cents: int, currency: str = "EUR", *rest: Any, **others: Any) -> str:
+        return f"{cents} {currency} {rest} {others}"
+
+    def other_name(self, amount: int) -> int:
+        return amount
+
+    def more_wanted(self, cents: int, currency: str) -> str:
+        return f"{cents} {currency}"
+
+    def none(self) -> int:
+        return 0
+
+    def positional(self, cents: int, /) -> int:
+        return cents
+
+    @staticmethod
+    def static(cents: int) -> int:
+        return cents
+
+    @classmethod
+    def of_class(cls, cents: int) -> int:
+        return cents
+
+    @functools.wraps(exact)
+    def wrapped(self, **fields: Any) -> Any:
+        return fields
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [("exact", 7), ("more", "7 EUR () {}"), ("static", 7), ("of_class", 7), ("wrapped", {"cents": 7})],
+)
+async def test_methods_that_can_take_a_messages_fields_get_them(method: str, answer: Any) -> None:
+    async with rt.ActorSystem() as system:
+        assert await (await system.adopt(Signatures.start(), messages={Deposit: method}, stop=True)).ask(Deposit(cents=7)) == answer
+
+
+@pytest.mark.parametrize("method", ["other_name", "more_wanted", "none", "positional"])
+async def test_methods_that_cannot_are_refused_when_it_is_adopted(method: str) -> None:
+    actor = Signatures.start()
+    async with rt.ActorSystem() as system:
+        with pytest.raises(rt.DefinitionError, match=rf"Signatures\.{method} cannot take Deposit.*the fields cents"):
+            await system.adopt(actor, messages={Deposit: method})
+    actor.stop()
 
 
 class Typed(pykka.ThreadingActor):

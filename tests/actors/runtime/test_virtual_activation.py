@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -142,14 +143,41 @@ async def test_a_constructor_that_fails_does_so_for_each_class() -> None:
             assert conserved(system)
 
 
-async def test_wrong_constructor_arguments_are_told_to_who_asks() -> None:
+class Wrapped(Session):
+    @functools.wraps(Session.__init__)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+
+
+class Plain(rt.Actor):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments", "keywords", "text"),
+    [
+        (Session, (), {}, "constructor of Session cannot be called .* 'book'.* It takes book"),
+        (Session, (1, 2), {}, "too many positional"),
+        (Session, (1,), {"book": 2}, "multiple values for argument 'book'"),
+        (Session, (1,), {"extra": 1}, "does not take extra="),
+        (Plain, (1,), {}, "Plain has no constructor"),
+    ],
+)
+async def test_constructor_arguments_that_cannot_do_are_refused_when_the_region_is_made(
+    cls: Any, arguments: Any, keywords: Any, text: str
+) -> None:
     async with make() as system:
-        few = await system.spawn_virtual(Session, name="few")
+        with pytest.raises(rt.DefinitionError, match=text):
+            await system.spawn_virtual(cls, *arguments, **keywords)
+        assert system.actors() == []
+
+
+async def test_wrong_arguments_of_a_wrapped_constructor_are_told_to_who_asks() -> None:
+    async with make() as system:
+        few = await system.spawn_virtual(Wrapped, name="few")
         with pytest.raises(TypeError, match="book"):
             await few["a"].ask(Count())
-        many = await system.spawn_virtual(Session, Book(), extra=1, name="many")
-        with pytest.raises(rt.DefinitionError, match="does not take extra="):
-            await many["a"].ask(Count())
+        assert few.active() == ()
 
 
 async def test_a_start_that_takes_too_long_is_cut_off_and_tried_again(autojump_clock: MockClock) -> None:
