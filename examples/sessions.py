@@ -16,20 +16,17 @@ import trio
 from sqlite_utils import Database
 
 import retinue as rt
-from retinue.actors.store.schema import Schema
-from retinue.actors.store.store import Store
-from retinue.actors.store.work import Work
 
 
 def make_visits(database: Database) -> None:
     database.table("visits").create({"guest": str, "count": int}, pk="guest")
 
 
-GUESTS = Schema("guests", (make_visits,))
+GUESTS = rt.Schema("guests", (make_visits,))
 
 
 @rt.message(name="guests/Load@1")
-class Load(Work[int]):
+class Load(rt.Work[int]):
     """How often a guest was here."""
 
     guest: str
@@ -41,7 +38,7 @@ class Load(Work[int]):
 
 
 @rt.message(name="guests/Save@1")
-class Save(Work[None]):
+class Save(rt.Work[None]):
     """Write it down."""
 
     guest: str
@@ -59,7 +56,7 @@ class Visit(rt.Request[int]):
 class Session(rt.Actor):
     """One guest. What it knows is in memory while the guest is around, and in the file at any time."""
 
-    def __init__(self, store: rt.Ref[Store]) -> None:
+    def __init__(self, store: rt.Ref[rt.Store]) -> None:
         self.store = store
         self.visits = 0
 
@@ -79,7 +76,7 @@ class Session(rt.Actor):
 
 async def day(path: Path) -> None:
     async with rt.ActorSystem("salon") as system:
-        store = await system.spawn(Store, path, GUESTS, name="store")
+        store = await system.spawn(rt.Store, path, GUESTS, name="store")
         sessions = await system.spawn_virtual(Session, store, name="sessions", idle=0.3, capacity=50)
         ada = sessions["ada"]  # nobody is there yet
 
