@@ -126,6 +126,11 @@ class Link:
         return f"the pykka actor behind {self.path} ends" if (self.due is not None or self.gone) and not self.over.is_set() else None
 
     @property
+    def job(self) -> object:
+        """What `working` speaks of, to know it again: one request, or the end."""
+        return self.call or self
+
+    @property
     def path(self) -> str:
         """The stand-in's path."""
         assert self.cell is not None

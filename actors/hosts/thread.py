@@ -157,6 +157,11 @@ class ThreadHost:
         return f"the thread of {self.cell.path} ends" if self.muscle is None and not self._over.is_set() else None
 
     @property
+    def job(self) -> object:
+        """What `working` speaks of, to know it again: one call, or the end."""
+        return self._job or self
+
+    @property
     def free(self) -> bool:
         """Whether a call can be run in the thread now."""
         return self.muscle is not None and self._job is None

@@ -21,7 +21,7 @@ import trio
 import trio.testing
 
 from retinue.actors.hosts.thread import JOIN_TIMEOUT
-from retinue.actors.testing.waiting import waiting_threads
+from retinue.actors.testing.waiting import name_of, threads_of_the_run
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ class VirtualClock(trio.abc.Clock):
         self._idle_since: float | None = None
         self._nap = SHORTEST_NAP
         self._lost: set[object] = set()
-        self._lost_calls = 0
 
     def __repr__(self) -> str:
         return f"<VirtualClock at {self.current_time():.6g} s>"
@@ -128,7 +127,7 @@ class VirtualClock(trio.abc.Clock):
         """Called by trio when a run begins."""
         self._ear = _Ear()
         self._idle_since = None
-        self._lost, self._lost_calls = set(), 0
+        self._lost = set()
         trio.lowlevel.add_instrument(self._ear)
 
     def current_time(self) -> float:
@@ -174,20 +173,22 @@ class VirtualClock(trio.abc.Clock):
         calls = trio.testing.active_thread_count()
         idents: set[int] = set()
         if calls or any(worker.working for kernel in self._kernels for worker in kernel.threads):
-            idents, waiting = waiting_threads([kernel.portal for kernel in self._kernels])
-            calls -= waiting
+            idents, working, waiting = threads_of_the_run([kernel.portal for kernel in self._kernels])
+            works += [(call, f"a call of trio.to_thread.run_sync runs {name_of(call)} in its thread", self._hang_after) for call in working]
+            calls -= len(working) + waiting
         for kernel in self._kernels:
             for worker in kernel.threads:
                 text = worker.working
                 if text is not None and getattr(worker, "ident", 0) not in idents:
-                    works.append((worker, text, self._hang_after if worker.due is None else min(JOIN_TIMEOUT, self._hang_after)))
+                    works.append((worker.job, text, self._hang_after if worker.due is None else min(JOIN_TIMEOUT, self._hang_after)))
             if len(kernel.portal):
                 works.append(
                     (kernel.portal, f"{len(kernel.portal)} calls from other threads wait for the system {kernel.name!r}", math.inf)
                 )
-        self._lost_calls = min(self._lost_calls, max(calls, 0))
-        if calls > self._lost_calls:
-            works.append((trio.to_thread, f"{calls} calls of trio.to_thread.run_sync are in their threads", self._hang_after))
+        # Those that are about to begin, or to come back.
+        works += [
+            ((trio.to_thread, number), "a call of trio.to_thread.run_sync is on its way", self._hang_after) for number in range(calls)
+        ]
         return works
 
     def _is_held(self, idle: float) -> bool:
@@ -200,10 +201,7 @@ class VirtualClock(trio.abc.Clock):
             if idle < patience:
                 held = True
                 continue
-            if key is trio.to_thread:
-                self._lost_calls = trio.testing.active_thread_count()
-            else:
-                self._lost.add(key)
+            self._lost.add(key)
             _log.error(
                 "%s, and has not come back in %g real seconds: the clock waits no longer for it. The threads are here:\n%s",
                 text,

@@ -1,4 +1,4 @@
-"""Which threads wait for a loop: they hold no clock still, for nothing would ever come of it.
+"""Which threads work for a loop, and which wait for it: those hold no clock still, for nothing would ever come of it.
 
 The loop's side says what is asked of it and not answered yet; the frames of the threads, who has asked. (The frames alone would not do: a thread that is about to ask, or was
 just answered, is in the same ones, and works.)
@@ -18,7 +18,7 @@ from retinue.actors.runtime.portal import Latch
 if TYPE_CHECKING:
     from retinue.actors.runtime.portal import Portal
 
-__all__ = ["waiting_threads"]
+__all__ = ["name_of", "threads_of_the_run"]
 
 _FILE: Final = "_threads.py"
 _ANSWERS: Final = ("run", "run_system")
@@ -29,20 +29,40 @@ waits for its answer. They are private: where a version of trio has others, a th
 """
 
 
-def waiting_threads(portals: Collection[Portal]) -> tuple[set[int], int]:
-    """The ids of the threads that wait for one of the portals or for this run of trio, and how many of them are calls of `trio.to_thread.run_sync`.
+def threads_of_the_run(portals: Collection[Portal]) -> tuple[set[int], list[FrameType], int]:
+    """The ids of the threads that wait for one of the portals or for this run of trio; the calls of `trio.to_thread.run_sync` that work, each as a frame
+    that is its own as long as it lasts; and how many calls wait.
 
     Called in the thread of the run, at a moment when no task is ready and no call waits in a portal.
     """
     asked = _asked()
+    token = trio.lowlevel.current_trio_token()
     idents = set()
-    calls = 0
+    working: list[FrameType] = []
+    waiting = 0
     for ident, frame in sys._current_frames().items():
-        waits, called = _look(frame, portals, asked)
+        waits, call = _look(frame, portals, asked)
         if waits:
             idents.add(ident)
-            calls += called
-    return idents, calls
+        if call is None or not _counts(call, token):
+            continue
+        if waits:
+            waiting += 1
+        else:
+            working.append(call)
+    return idents, working, waiting
+
+
+def name_of(call: FrameType) -> str:
+    """The function that a call of `trio.to_thread.run_sync` runs."""
+    function = call.f_locals.get("sync_fn")
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+def _counts(call: FrameType, token: trio.lowlevel.TrioToken) -> bool:
+    """Whether a task of this run waits for the call: it is no other run's, and nobody has given it up."""
+    variables: Any = call.f_locals
+    return variables.get("current_trio_token", token) is token and variables.get("task_register", call) != [None]
 
 
 def _asked() -> list[object]:
@@ -58,8 +78,8 @@ def _asked() -> list[object]:
     return found
 
 
-def _look(frame: FrameType, portals: Collection[Portal], asked: list[object]) -> tuple[bool, bool]:
-    waits = called = False
+def _look(frame: FrameType, portals: Collection[Portal], asked: list[object]) -> tuple[bool, FrameType | None]:
+    waits, call = False, None
     step: FrameType | None = frame
     while step is not None:
         code = step.f_code
@@ -70,6 +90,7 @@ def _look(frame: FrameType, portals: Collection[Portal], asked: list[object]) ->
             if code.co_name == _SENDS:
                 message = step.f_locals.get("message_to_trio")
                 waits = waits or any(message is one for one in asked)
-            called = called or code.co_name == _CALLS
+            if code.co_name == _CALLS:
+                call = step
         step = step.f_back
-    return waits, called
+    return waits, call

@@ -217,6 +217,68 @@ def test_a_call_in_trios_thread_that_never_comes_back_is_given_up_too(caplog):
     assert "trio.to_thread.run_sync" in caplog.text
 
 
+def test_after_one_call_was_given_up_the_next_one_is_waited_for(caplog):
+    go = threading.Event()
+
+    async def main() -> None:
+        await trio.to_thread.run_sync(time.sleep, 0.7)  # longer than the clock's patience, and nothing else has a deadline
+        with trio.move_on_after(3600) as scope:
+            await trio.to_thread.run_sync(time.sleep, 0.05, abandon_on_cancel=True)
+        assert not scope.cancelled_caught
+        with trio.move_on_after(60):
+            await trio.to_thread.run_sync(go.wait, 30, abandon_on_cancel=True)
+        began = trio.current_time()
+        with trio.fail_after(3600):  # beside one that is still in its thread
+            await trio.to_thread.run_sync(time.sleep, 0.05)
+        assert trio.current_time() == began
+        go.set()
+
+    with caplog.at_level(logging.ERROR, "retinue.testing"):
+        trio.run(main, clock=VirtualClock(hang_after=0.4))
+    assert len(caplog.records) == 2
+
+
+def test_a_blocking_actor_that_was_given_up_once_is_waited_for_the_next_time(caplog):
+    async def main() -> None:
+        async with rt.ActorSystem(block_warning=math.inf) as system:
+            worker = await system.spawn(Worker)
+            await worker.ask(Work(0.7), timeout=math.inf)
+            assert await worker.ask(Work(0.05), timeout=3600) == "worked"
+            assert trio.current_time() == 0
+
+    with caplog.at_level(logging.ERROR, "retinue.testing"):
+        trio.run(main, clock=VirtualClock(hang_after=0.4))
+    assert len(caplog.records) == 1
+
+
+def test_calls_of_another_run_hold_nothing():
+    go, inside = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        inside.set()
+        go.wait(30)
+
+    other = threading.Thread(target=lambda: trio.run(partial(trio.to_thread.run_sync, hold)))
+    other.start()
+    assert inside.wait(30)
+    try:
+
+        async def main() -> None:
+            clock = trio.lowlevel.current_clock()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(trio.to_thread.run_sync, time.sleep, 0.1))
+                await trio.testing.wait_all_tasks_blocked(0.01)
+                assert clock.waits_for == ["a call of trio.to_thread.run_sync runs sleep in its thread"]
+            await trio.sleep(3600)
+
+        began = time.monotonic()
+        trio.run(main, clock=VirtualClock())
+        assert time.monotonic() - began < 25
+    finally:
+        go.set()
+        other.join()
+
+
 def test_without_autojump_only_jumps_move_it():
     clock = VirtualClock(autojump=False)
 
