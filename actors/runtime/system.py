@@ -232,7 +232,10 @@ class ActorSystem:
             self._over.set()
 
     @enable_ki_protection
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        # Not `bool`, for which type checkers would take every name that is bound in a block of a system for unbound after it.
         assert self._body is not None and self._mark is not None
         kernel = self._kernel
         try:
@@ -453,7 +456,14 @@ class ActorSystem:
         from retinue.actors.runtime.virtual import spawn_virtual
 
         self._check_running()
-        options: dict[str, Any] = {"name": name, "idle": idle, "capacity": capacity, "grant": grant, "mailbox": mailbox, "supervision": supervision}
+        options: dict[str, Any] = {
+            "name": name,
+            "idle": idle,
+            "capacity": capacity,
+            "grant": grant,
+            "mailbox": mailbox,
+            "supervision": supervision,
+        }
         return await spawn_virtual(self._kernel, self._kernel.user, cls, (arguments, keywords), **options)
 
     async def watch(self, ref: Ref[Any]) -> Watch:

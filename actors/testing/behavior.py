@@ -7,10 +7,10 @@ checked by a gate.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from threading import get_ident
-from types import SimpleNamespace
+from types import CoroutineType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
@@ -23,12 +23,14 @@ from retinue.actors.runtime.derivation import child_grant, sending
 from retinue.actors.runtime.handlers import ASYNC, GENERATOR
 from retinue.actors.runtime.names import check_name
 from retinue.actors.runtime.ref import Ref
-from retinue.actors.runtime.stepping import call, enter
+from retinue.actors.runtime.stepping import call, enter, not_awaited, odd_exit
+from retinue.actors.runtime.topic_notices import Listing
 from retinue.actors.runtime.watch import StopReason, Terminated
-from retinue.actors.testing.by_hand import loop_needed, outside_of_trio, run_by_hand
+from retinue.actors.testing.by_hand import LoopNeeded, loop_needed, outside_of_trio, run_by_hand
 from retinue.actors.testing.effects import Deferred, Effect, Failed, Started, Stashed, Unstashed
 from retinue.actors.testing.errors import NeedsLoop
 from retinue.actors.testing.recording_context import RecordingContext
+from retinue.actors.testing.standin_regions import RecordingRegion, StandInRegion, make_region
 from retinue.actors.testing.standins import Answer, Anybody, Halt, RecordingKernel, RecordingSlot, StandIn
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import Message, Request, Stream
@@ -41,13 +43,16 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable
 
     from retinue.actors.runtime.actor import Actor
+    from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.virtual import Virtual
     from retinue.capabilities.registry import CapabilityRegistry
     from retinue.security.context import SecurityContext
 
 __all__ = ["BehaviorTest"]
 
 A = TypeVar("A", bound="Actor")
+A2 = TypeVar("A2", bound="Actor")
 R = TypeVar("R")
 E = TypeVar("E")
 Ef = TypeVar("Ef", bound=Effect)
@@ -63,9 +68,10 @@ class BehaviorTest(Generic[A]):
     right after the current one. What it tells itself is an effect as any other, and is not handled until the test sends it.
 
     Args:
-        cls: The actor's class; `arguments` and `keywords` go to its constructor, which runs now. A `StandIn("bank")` among them is the ref of a stand-in there.
+        cls: The actor's class; `arguments` and `keywords` go to its constructor, which runs now. A `StandIn("bank")` among them is the ref of a stand-in there,
+            a `StandInRegion("sessions")` a region of them.
         name, grant, mailbox, supervision: As for `spawn`.
-        key: What `self.ctx.key` says, for an actor that is to be virtual.
+        key: For an actor that is to be virtual: what `self.ctx.key` says, and the last part of its path, under that of its region, which has the `name`.
         permissions: What the root context permits, under which the test sends; None: everything.
         policies, capabilities: As for `ActorSystem`.
 
@@ -97,10 +103,15 @@ class BehaviorTest(Generic[A]):
         self.authority = Authority(permissions)
         kernel = self._kernel = RecordingKernel(self.authority, capabilities, tuple(policies))
         spec = kernel.spec(cls, supervision, mailbox)
-        security = child_grant(kernel, kernel.roots, kernel.user, grant)
+        security = child_grant(kernel, kernel.roots, kernel.user, grant, 1 if key is None else 2)
         self._stand_ins: dict[str, Ref[Any]] = {}
-        self._ref: Ref[A] = kernel.stand_in(kernel.user, spec, name, security)
-        cell = self._cell = self._ref._cell
+        self._regions: dict[str, RecordingRegion] = {}
+        self._ref: Ref[A] = (
+            kernel.stand_in(kernel.user, spec, name, security)
+            if key is None
+            else make_region(kernel, kernel.user, spec, name, security, [key])[key]
+        )
+        cell = kernel.played = self._cell = self._ref._cell
         given = (tuple(map(self._there, arguments)), {name: self._there(value) for name, value in keywords.items()})
         cell.birth = given if arguments or keywords else None
         extra = cell.extra = Extra()
@@ -145,7 +156,51 @@ class BehaviorTest(Generic[A]):
             found = self._stand_ins[name] = kernel.stand_in(kernel.user, spec, name, security)
         return found
 
+    def region(self, name: str, cls: type[Any] | None = None, *, grant: Sequence[Any] | None = None) -> Virtual[Any]:
+        """A stand-in for a region of virtual actors, `/user/NAME`; the same one for the same name. `test.region("sessions")["ada"]` is the stand-in for a key.
+
+        Args:
+            name: Its name.
+            cls: The class of its actors, where messages that it has no handler for are to be refused. Default: they take any.
+            grant: What they may take part in. Default: all that the root context may.
+        """
+        found = self._regions.get(check_name(name))
+        if found is None:
+            kernel = self._kernel
+            spec = kernel.spec(cls if cls is not None else Anybody, None, None)
+            security = child_grant(kernel, kernel.roots, kernel.user, grant, 2)
+            found = self._regions[name] = make_region(kernel, kernel.user, spec, name, security)
+        return found
+
+    def register(self, key: ServiceKey[A2], *who: Ref[A2] | str) -> None:
+        """Makes stand-ins known as those that offer a service: `self.ctx.receptionist.find(key)` gives those that the message's authority may address. Where
+        the actor follows the service, it handles the `rt.Listing` now.
+
+        Args:
+            key: The service's key.
+            who: Stand-ins of the key's class, or names of such: `test.register(TILLS, "till")` makes `test.ref("till", Till)` known.
+
+        Raises:
+            DefinitionError: A stand-in of another class, or of none.
+        """
+        for one in who:
+            ref = self.ref(one, key.cls) if isinstance(one, str) else one
+            self._kernel.receptionist.agreed.check(key)
+            self._kernel.receptionist.register(key, ref._cell)
+        self._step(self._take_up)
+
+    def unregister(self, key: ServiceKey[A2], ref: Ref[A2]) -> bool:
+        """Makes one unknown again, stand-in or not; False where it was not registered."""
+        found = self._kernel.receptionist.unregister(key, ref._cell)
+        self._step(self._take_up)
+        return found
+
     def _there(self, value: object) -> object:
+        if isinstance(value, StandInRegion):
+            region = self.region(value.name, value.cls)
+            for key in value.active:
+                region.touch(key)  # type: ignore[attr-defined]
+            return region
         return self.ref(value.name, value.cls) if isinstance(value, StandIn) else value
 
     def answer(
@@ -179,6 +234,8 @@ class BehaviorTest(Generic[A]):
 
         else:
             raise DefinitionError(f"answer({match!r}, …): give a class of requests, a tuple of them, or a function of the request")
+        if isinstance(given, Iterator):
+            given = tuple(given)  # for each stream that is asked for, not the first one only
         self._kernel.answers.insert(0, Answer(fits, given, to, times))
 
     # -- one message in, effects out -------------------------------------------------------------------------------------------------------------------
@@ -253,7 +310,7 @@ class BehaviorTest(Generic[A]):
             delivery = make_delivery(self._cell, notice, Terminated(ref, reason, error), self._cell.grant, None)
             self._step(self._handle, delivery, None)
         else:
-            self._step(lambda: None)
+            self._step(self._take_up)
         return self.effects
 
     def run(self, started: Started) -> list[Effect]:
@@ -356,7 +413,7 @@ class BehaviorTest(Generic[A]):
                 return function(*arguments)
         except Halt as halt:
             raise halt.error from None
-        except (RuntimeError, AttributeError) as error:
+        except (RuntimeError, AttributeError, LoopNeeded) as error:
             needed = loop_needed(error, self._cell.spec.cls.__qualname__)
             if needed is error:
                 raise
@@ -405,12 +462,17 @@ class BehaviorTest(Generic[A]):
         return waits
 
     def _handle(self, delivery: Delivery, items: list[Any] | None) -> None:
-        """One message, and what comes back from the stash after it."""
-        cell = self._cell
+        """One message, and what waits after it."""
         self._one(delivery, items)
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """What came back from the stash, and a listing of a service that the actor follows."""
+        cell = self._cell
         while cell.head is not None:
-            delivery = cell.take()  # type: ignore[assignment]
-            self._kernel.note(Unstashed(delivery.message))
+            delivery: Delivery = cell.take()  # type: ignore[assignment]
+            if not isinstance(delivery.message, Listing):
+                self._kernel.note(Unstashed(delivery.message))
             self._one(delivery, None)
 
     def _one(self, delivery: Delivery, items: list[Any] | None) -> None:
@@ -422,7 +484,8 @@ class BehaviorTest(Generic[A]):
             value = self._call(delivery, items)
         except (Halt, NeedsLoop):
             raise
-        except BaseException as error:
+        except BaseException as raised:
+            error = _as_of_a_turn(raised)
             slot = delivery.slot
             if slot is not None and slot.stage < DONE:
                 slot.fail(error)
@@ -430,6 +493,8 @@ class BehaviorTest(Generic[A]):
             if not outcomes._is_answer(delivery, error):
                 self._failed(delivery, error)
             cell.handled += 1
+            if error is not raised:
+                raise error from raised
             raise
         cell.handled += 1
         if delivery.slot is not None:
@@ -450,12 +515,16 @@ class BehaviorTest(Generic[A]):
             return self._to_its_end(collect(), where, turn=delivery, inside=found)
         try:
             value = context.run(enter, delivery, handler.function, cell.actor, delivery.message)
-        except (RuntimeError, AttributeError) as error:
+        except (RuntimeError, AttributeError, LoopNeeded) as error:
             needed = loop_needed(error, where)
             if needed is error:
                 raise
             raise needed from None
-        return self._to_its_end(value, where) if handler.kind == ASYNC else value
+        if handler.kind == ASYNC:
+            value = self._to_its_end(value, where)
+        if isinstance(value, CoroutineType):
+            raise not_awaited(delivery, value)
+        return value
 
     def _to_its_end(
         self,
@@ -472,6 +541,15 @@ class BehaviorTest(Generic[A]):
 
     def _failed(self, turn: Delivery, error: BaseException) -> None:
         self._kernel.note(Failed(turn.message, error, self._cell.spec.supervision.decide(error)))
+
+
+def _as_of_a_turn(error: BaseException) -> BaseException:
+    """What becomes of an error of a handler's that means something else to whoever runs it."""
+    if isinstance(error, GeneratorExit):
+        return odd_exit(error)
+    if isinstance(error, StopIteration):
+        return RuntimeError("the handler raised StopIteration, which ends generators; raise an exception of your own")
+    return error
 
 
 class _Noted(deque[Delivery]):

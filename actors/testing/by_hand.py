@@ -7,29 +7,43 @@ import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from retinue.actors.runtime.stepping import run_context
 from retinue.actors.testing.errors import NeedsLoop
 
-__all__ = ["loop_needed", "outside_of_trio", "run_by_hand"]
+__all__ = ["LoopNeeded", "loop_needed", "outside_of_trio", "run_by_hand"]
 
 _NO_LOOP = ("must be called from async context", "no running event loop", "'RunContext' object has no attribute")
 """What trio and asyncio say outside of a run."""
 _LOOPS = ("trio", "asyncio", "anyio")
 
 
+class LoopNeeded(BaseException):
+    """Something asked for trio's loop; no `except Exception` of the actor's stands in its way."""
+
+
+class _NoLoop:
+    """What trio finds in place of its loop."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise LoopNeeded(name)
+
+
 @contextmanager
 def outside_of_trio() -> Iterator[None]:
-    """Hides a trio run that the test itself may be in: what needs a loop is refused by trio there as elsewhere, instead of being begun by a task that cannot end it."""
+    """Hides a trio run that the test itself may be in: what needs a loop is refused there as elsewhere, instead of being begun by a task that cannot end it."""
     hidden = {name: getattr(run_context, name) for name in ("task", "runner") if hasattr(run_context, name)}
-    for name in hidden:
-        delattr(run_context, name)
+    for name in ("task", "runner"):
+        setattr(run_context, name, _NoLoop())
     try:
         yield
     finally:
-        for name, value in hidden.items():
-            setattr(run_context, name, value)
+        for name in ("task", "runner"):
+            if name in hidden:
+                setattr(run_context, name, hidden[name])
+            else:
+                delattr(run_context, name)
 
 
 def run_by_hand(context: contextvars.Context, coroutine: Coroutine[Any, Any, Any], where: str, inside: object = None) -> Any:
@@ -42,7 +56,7 @@ def run_by_hand(context: contextvars.Context, coroutine: Coroutine[Any, Any, Any
         context.run(coroutine.send, None)
     except StopIteration as stop:
         return stop.value
-    except (RuntimeError, AttributeError) as error:
+    except (RuntimeError, AttributeError, LoopNeeded) as error:
         needed = loop_needed(error, where)
         if needed is error:
             raise
@@ -57,7 +71,7 @@ def run_by_hand(context: contextvars.Context, coroutine: Coroutine[Any, Any, Any
 
 def loop_needed(error: BaseException, where: str) -> BaseException:
     """The clear error, where trio or asyncio has found no loop; else the error itself."""
-    if not any(text in str(error) for text in _NO_LOOP):
+    if not isinstance(error, LoopNeeded) and not any(text in str(error) for text in _NO_LOOP):
         return error
     return NeedsLoop(_text(where, _raised_in(error.__traceback__)))
 

@@ -9,6 +9,7 @@ import attrs
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.ref import Ref
+    from retinue.actors.runtime.virtual import Virtual
     from retinue.security.context import SecurityContext
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Effect",
     "Failed",
     "Forwarded",
+    "Passivated",
     "Published",
     "Registered",
     "Replied",
@@ -162,7 +164,8 @@ class Spawned(Effect):
         cls: The child's class.
         arguments: The arguments of its constructor, by place.
         keywords: Those by name.
-        ref: The child's ref (of a region: None); not compared.
+        ref: The child's ref; of a region that of the region's own actor. Not compared.
+        region: The region, where it was one: `spawned.region["alice"]`. Not compared.
         name: The name that was given, or None.
         pool: The `rt.Pool`, where it was one.
         grant: What the child may ever take part in.
@@ -174,6 +177,7 @@ class Spawned(Effect):
     ref: Ref[Any] | None = attrs.field(default=None, eq=False)
     name: str | None = attrs.field(default=None, eq=False)
     pool: Any = attrs.field(default=None, eq=False)
+    region: Virtual[Any] | None = attrs.field(default=None, eq=False, kw_only=True)
     grant: SecurityContext = _context
 
 
@@ -183,6 +187,17 @@ class Stopped(Effect):
 
     Attributes:
         ref: Whom.
+    """
+
+    ref: Ref[Any]
+
+
+@attrs.frozen
+class Passivated(Effect):
+    """It passivated a virtual actor, by `region.passivate(key)`.
+
+    Attributes:
+        ref: Which.
     """
 
     ref: Ref[Any]

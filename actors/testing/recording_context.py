@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retinue.actors.runtime import timers
+from retinue.actors.runtime import derivation, timers
 from retinue.actors.runtime.context import ActorContext
 from retinue.actors.runtime.receptionist import ServiceKey
 from retinue.actors.runtime.receptionist_faces import ActorReceptionist
 from retinue.actors.runtime.topic_faces import ActorTopics
 from retinue.actors.runtime.topic_reports import DeliveryReport, Published
+from retinue.actors.runtime.virtual import CAPACITY, IDLE_TIME
 from retinue.actors.testing import effects
-from retinue.actors.testing.standins import RecordingKernel
+from retinue.actors.testing.standin_regions import RecordingRegion, check_spawn
+from retinue.actors.testing.standins import RecordingKernel, check_birth
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.pools import Pool
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.supervision import Supervision
+    from retinue.actors.runtime.virtual import Virtual
     from retinue.mailbox.queues import Mailbox
     from retinue.security.context import SecurityContext
 
-__all__ = ["RecordingContext", "StandInRegion"]
+__all__ = ["RecordingContext"]
 
 T = TypeVar("T")
 
@@ -120,45 +123,31 @@ class RecordingContext(ActorContext):
             raise DefinitionError("spawn_group of nobody: give the refs of living actors, or an rt.ServiceKey")
         first = given[0]
         kind = cls if cls is not None else first.cls if isinstance(first, ServiceKey) else first._cell.spec.cls
-        return self._recorder.child(self._cell, kind, given, {}, name, grant, None, None, pool)
+        return self._recorder.child(self._cell, kind, given, {}, name, grant, None, None, pool, members=True)
 
-    async def spawn_virtual(  # type: ignore[override]
+    async def spawn_virtual(
         self,
         cls: type[Any],
         *arguments: Any,
         name: str | None = None,
-        idle: float = 900.0,  # noqa: ARG002 - as of the real one
-        capacity: int = 10_000,  # noqa: ARG002
+        idle: float = IDLE_TIME,
+        capacity: int = CAPACITY,
         grant: Any = None,
         mailbox: Mailbox | None = None,
         supervision: Supervision | None = None,
         **keywords: Any,
-    ) -> StandInRegion:
+    ) -> Virtual[Any]:
         """Notes it; there is a stand-in for each key."""
-        self._turn()
-        home = self._recorder.child(self._cell, cls, arguments, keywords, name, grant, mailbox, supervision)
-        return StandInRegion(home)
-
-
-class StandInRegion:
-    """A region of virtual actors that are stand-ins: `region["alice"]`."""
-
-    def __init__(self, home: Ref[Any]) -> None:
-        self._home = home
-        self._refs: dict[str, Ref[Any]] = {}
-
-    def __getitem__(self, key: str) -> Ref[Any]:
-        return self.ref(key)
-
-    def ref(self, key: str) -> Ref[Any]:
-        """The stand-in for a key."""
-        found = self._refs.get(key)
-        if found is None:
-            cell = self._home._cell
-            kernel = cell.kernel
-            assert isinstance(kernel, RecordingKernel)
-            found = self._refs[key] = kernel.stand_in(cell, cell.spec, None, cell.grant)
-        return found
+        turn = self._turn()
+        check_spawn(cls, idle, capacity, supervision)
+        check_birth(cls, arguments, keywords)
+        recorder, parent = self._recorder, self._cell
+        spec = recorder.spec(cls, supervision, mailbox)
+        security = derivation.child_grant(recorder, turn, parent, grant, 2)
+        home = recorder.stand_in(parent, spec, name, security)
+        region = RecordingRegion(home, spec, idle, capacity)
+        recorder.note(effects.Spawned(cls, arguments, keywords, home, name, None, security, region=region))
+        return region
 
 
 class _Nothing:

@@ -6,7 +6,8 @@ and tasks, stopping, time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from threading import get_ident
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from retinue.security.authority import Authority
     from retinue.security.context import SecurityContext
 
-__all__ = ["Answer", "Anybody", "Halt", "RecordingKernel", "RecordingSlot", "StandIn", "StandInRef"]
+__all__ = ["Answer", "Anybody", "Halt", "RecordingKernel", "RecordingSlot", "StandIn", "StandInRef", "check_birth"]
 
 M = TypeVar("M")
 
@@ -96,28 +97,12 @@ class Answer:
         return given(asked) if callable(given) else given
 
 
-class _Done:
-    """An awaitable that does its work when it is awaited, and never waits: nothing warns where nobody awaits it."""
-
-    __slots__ = ("_work",)
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        return self._work()
-        yield  # a generator, as an awaitable is
-
-    def close(self) -> None:
-        """As a coroutine has it."""
-
-
 class StandInRef(Ref[Any]):
     """A ref in a `BehaviorTest`: what would wait for an answer gets it at once."""
 
     __slots__ = ()
 
-    def ask(  # type: ignore[override]
+    async def ask(
         self,
         message: Any,
         *,
@@ -125,21 +110,17 @@ class StandInRef(Ref[Any]):
         context: SecurityContext | None = None,
         approvals: Sequence[str] = (),
         detached: bool = False,  # noqa: ARG002 - as of a ref
-    ) -> Awaitable[Any]:
+    ) -> Any:
         """As `Ref.ask`, with the answer that stands ready."""
-        return _Done(lambda: _kernel(self).answer(self, message, timeout, context, approvals))
+        return _kernel(self).answer(self, message, timeout, context, approvals)
 
-    def send(  # type: ignore[override]
+    async def send(
         self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
-    ) -> Awaitable[Receipt]:
+    ) -> Receipt:
         """As `Ref.send`; there is room."""
-
-        def send() -> Receipt:
-            if timeout is not None:
-                check_timeout(timeout)
-            return self.tell(message, context=context, approvals=approvals)
-
-        return _Done(send)
+        if timeout is not None:
+            check_timeout(timeout)
+        return self.tell(message, context=context, approvals=approvals)
 
     def stream(
         self,
@@ -152,6 +133,13 @@ class StandInRef(Ref[Any]):
     ) -> Any:
         """As `Ref.stream`, with the items that stand ready."""
         return _Items(lambda: _kernel(self).answer(self, message, timeout, context, approvals, streams=True))
+
+    def used(self) -> None:
+        """It was sent something."""
+
+    def outlives(self) -> bool:
+        """It is stopped. Whether its ref goes on, as that of a virtual actor does."""
+        return False
 
 
 class _Items:
@@ -208,6 +196,8 @@ class RecordingCell(Cell):
         if self.closed or self.state == DEAD:
             return STOPPED
         kind = Told if delivery.slot is None else Forwarded
+        if isinstance(self.ref, StandInRef):
+            self.ref.used()
         _kernel(self.ref).note(kind(self.ref, delivery.message, delivery.context))
         return ACCEPTED
 
@@ -267,6 +257,7 @@ class RecordingKernel(Kernel):
     Attributes:
         effects: What was noted since somebody looked.
         answers: What stands ready for those whom the actor asks, the latest first.
+        played: The cell of the actor that is played, once it is there.
     """
 
     def __init__(self, authority: Authority, capabilities: CapabilityRegistry | None, policies: tuple[object, ...]) -> None:
@@ -292,6 +283,7 @@ class RecordingKernel(Kernel):
         self.plain = False  # so that nothing takes the fast paths
         self.effects: list[Effect] = []
         self.answers: list[Answer] = []
+        self.played: Cell | None = None
         authority.guard = self.guard
         authority.on_revoke = gate.changed
         authority.on_event = book.told
@@ -332,11 +324,19 @@ class RecordingKernel(Kernel):
             raise Unhandled(f"{type(asked).__qualname__} is answered by {'one value: ask' if streams else 'a stream: use ref.stream'}")
         if cell is turn.cell:
             raise AskCycle(f"{cell.path} would wait for its own answer to {type(asked).__qualname__} for ever; tell it, or call the method")
-        if cell.state == DEAD:
+        if cell.state == DEAD or (cell.closed and cell is not self.played):
             error = stopped_error(delivery)
             note_received(turn, error)
             raise error
+        if isinstance(ref, StandInRef):
+            ref.used()
         self.note(Asked(ref, asked, delivery.context, timeout))
+        if not delivery.handler.awaits:  # its door, as far as nobody has to be waited for
+            try:
+                self.door.admit(cell, delivery)
+            except BaseException as error:
+                note_received(turn, error)
+                raise
         ready = next((one for one in self.answers if one.suits(ref, asked)), None)
         if ready is None:
             raise Halt(
@@ -391,10 +391,15 @@ class RecordingKernel(Kernel):
         mailbox: Mailbox | None,
         supervision: Supervision | None,
         pool: object = None,
+        *,
+        members: bool = False,
     ) -> Ref[Any]:
-        """A child, or a pool of them, under the grant that it would have."""
+        """A child, or a pool, under the grant that it would have; `members` says that the arguments are no constructor's."""
+        spec = self.spec(cls, supervision, mailbox)
+        if not members:
+            check_birth(cls, arguments, keywords)
         security = derivation.child_grant(self, current(), parent, grant)
-        ref = self.stand_in(parent, self.spec(cls, supervision, mailbox), name, security)
+        ref = self.stand_in(parent, spec, name, security)
         self.note(Spawned(cls, arguments, keywords, ref, name, pool, security))
         return ref
 
@@ -413,10 +418,13 @@ class RecordingKernel(Kernel):
     def stop_now(self, cell: Cell) -> None:
         """Notes that somebody is stopped."""
         self.note(Stopped(cell.ref))
-        cell.closed = True
         parent = cell.parent
-        if cell.ref.__class__ is StandInRef and parent is not None and parent is not self.user:
-            self.bury(cell)
+        if cell is not self.played and isinstance(cell.ref, StandInRef):
+            if cell.ref.outlives():
+                return
+            if parent is not None and parent is not self.user:
+                self.bury(cell)
+        cell.closed = True
 
     def bury(self, cell: Cell) -> None:
         """A stand-in has ended."""
@@ -425,6 +433,18 @@ class RecordingKernel(Kernel):
         if parent is not None and parent.children is not None and parent.children.get(cell.name) is cell:
             del parent.children[cell.name]
         self.names.forget(cell)
+
+
+def check_birth(cls: type[Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """Raises the TypeError of a constructor that does not take these arguments. It is not called: a child is a stand-in."""
+    try:
+        signature = inspect.signature(cls)
+    except ValueError:  # written in C, it shows none
+        return
+    try:
+        signature.bind(*arguments, **keywords)
+    except TypeError as error:
+        raise TypeError(f"{cls.__qualname__}.__init__(): {error}") from None
 
 
 def _kernel(ref: Ref[Any]) -> RecordingKernel:

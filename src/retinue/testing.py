@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Effect,
         Failed,
         Forwarded,
+        Passivated,
         Published,
         Registered,
         Replied,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from retinue.actors.testing.faults import FaultRule, Faults, InjectedFault
     from retinue.actors.testing.probe import Probe, Received
     from retinue.actors.testing.scheduling import deterministic
+    from retinue.actors.testing.standin_regions import StandInRegion
     from retinue.actors.testing.standins import StandIn
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "InjectedFault",
     "Killed",
     "NeedsLoop",
+    "Passivated",
     "Probe",
     "Published",
     "Received",
@@ -67,6 +70,7 @@ __all__ = [
     "Replied",
     "Spawned",
     "StandIn",
+    "StandInRegion",
     "Started",
     "Stashed",
     "Stopped",
@@ -98,6 +102,7 @@ _HOMES = {
     "InjectedFault": "retinue.actors.testing.faults",
     "Killed": "retinue.actors.testing.errors",
     "NeedsLoop": "retinue.actors.testing.errors",
+    "Passivated": "retinue.actors.testing.effects",
     "Probe": "retinue.actors.testing.probe",
     "Published": "retinue.actors.testing.effects",
     "Received": "retinue.actors.testing.probe",
@@ -105,6 +110,7 @@ _HOMES = {
     "Replied": "retinue.actors.testing.effects",
     "Spawned": "retinue.actors.testing.effects",
     "StandIn": "retinue.actors.testing.standins",
+    "StandInRegion": "retinue.actors.testing.standin_regions",
     "Started": "retinue.actors.testing.effects",
     "Stashed": "retinue.actors.testing.effects",
     "Stopped": "retinue.actors.testing.effects",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,17 +16,22 @@ from snippets import snippets
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.slow
-def test_the_programs_of_the_pages_pass_mypy(search_path: str, tmp_path: Path) -> None:
-    pytest.importorskip("mypy", reason="mypy is not installed (it comes with the extra `dev`)")
-    programs = tmp_path / "programs"
-    programs.mkdir()
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all of them, each named after its page and line."""
+    folder = tmp_path_factory.mktemp("programs")
     for page in PAGES:
         for snippet in snippets(page, page.read_text(encoding="utf-8")):
             if snippet.language == "python":
-                (programs / f"{page.stem}_{snippet.line}.py").write_text(snippet.code, encoding="utf-8")
-    files = sorted(path.name for path in programs.iterdir())
-    assert len(files) > 20
+                (folder / f"{page.stem.replace('-', '_')}_{snippet.line}.py").write_text(snippet.code, encoding="utf-8")
+    assert len(list(folder.iterdir())) > 20
+    return folder
+
+
+@pytest.mark.slow
+def test_the_programs_of_the_pages_pass_mypy(search_path: str, programs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="mypy is not installed (it comes with the extra `dev`)")
+    files = sorted(path.name for path in programs.glob("*.py"))
     options = ["--config-file=", "--strict", "--follow-imports=silent", "--no-error-summary", f"--cache-dir={tmp_path / 'cache'}"]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *options, *files],
@@ -36,4 +42,14 @@ def test_the_programs_of_the_pages_pass_mypy(search_path: str, tmp_path: Path) -
         check=False,
         timeout=300,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_programs_of_the_pages_pass_pyright(search_path: str, programs: Path) -> None:
+    pytest.importorskip("pyright", reason="pyright is not installed (it comes with the extra `dev`)")
+    settings = {"extraPaths": [search_path] if search_path else [], "typeCheckingMode": "standard"}
+    (programs / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", "."]
+    done = subprocess.run(command, cwd=programs, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
