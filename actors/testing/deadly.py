@@ -10,7 +10,7 @@ from retinue.actors.testing.errors import Killed
 from retinue.security.errors import CanonicalError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.door import Door
@@ -23,8 +23,11 @@ def killed_error(path: str) -> Killed:
     return Killed(f"{path} was killed: a fault that a test injected")
 
 
-def deadly(door: Door, delivery: Delivery, *, after: bool) -> HandlerInfo:
-    """The handler of a message as it runs when it is to die: at once, or (`after`) when it has done its work and is about to answer. The gate comes before it."""
+def deadly(door: Door, delivery: Delivery, spared: Callable[[], bool], *, after: bool) -> HandlerInfo:
+    """The handler of a message as it runs when it is to die: at once, or (`after`) when it has done its work and is about to answer. The gate comes before it.
+
+    `spared` is asked right before it would die: whether it is to live on, after all.
+    """
     usual: HandlerInfo = delivery.handler
     handler = usual.origin
     function = handler.function
@@ -39,22 +42,30 @@ def deadly(door: Door, delivery: Delivery, *, after: bool) -> HandlerInfo:
         delivery.handler = usual  # once is enough: another worker of a pool may be given the message
         return killed_error(delivery.cell.path)
 
-    def plain(actor: Any, message: Any) -> None:
-        if after:
-            function(actor, message)
-        raise death()
+    def plain(actor: Any, message: Any) -> Any:
+        if not after and not spared():
+            raise death()
+        value = function(actor, message)
+        if after and not spared():
+            raise death()
+        return value
 
-    async def waiting(actor: Any, message: Any) -> None:
-        if after:
-            await function(actor, message)
-        raise death()
+    async def waiting(actor: Any, message: Any) -> Any:
+        if not after and not spared():
+            raise death()
+        value = await function(actor, message)
+        if after and not spared():
+            raise death()
+        return value
 
     async def stream(actor: Any, message: Any) -> AsyncIterator[Any]:
-        if after:
-            async with aclosing(function(actor, message)) as items:
-                async for item in items:
-                    yield item
-        raise death()
+        if not after and not spared():
+            raise death()
+        async with aclosing(function(actor, message)) as items:
+            async for item in items:
+                yield item
+        if after and not spared():
+            raise death()
 
     made.function = stream if handler.kind == GENERATOR else waiting if handler.kind == ASYNC else plain
     return door.prepared(made)

@@ -6,6 +6,7 @@ exactly one place, so the books balance whatever is injected.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import random
@@ -105,7 +106,7 @@ class FaultRule:
         return f"<FaultRule {self.fault}: {self.hits}{left}>"
 
     def remove(self) -> None:
-        """Injects no more of it. A second time is fine."""
+        """Injects no more of it; messages that were to kill and have not been taken up are handled as usual. A second time is fine."""
         self._faults._forget(self)
 
     def strikes(self, delivery: Delivery, target: Cell, message: Any, dice: random.Random) -> bool:
@@ -140,7 +141,8 @@ class Faults:
     Attributes:
         log: What was injected, oldest first; the last 10,000.
 
-    At the end of the block what is held back arrives at once, in its order. Requests whose message or answer was lost still wait for their time-outs.
+    At the end of the block what is held back arrives at once, in its order, and messages that were to kill and have not been taken up are handled as usual.
+    Requests whose message or answer was lost still wait for their time-outs.
     """
 
     def __init__(self, system: ActorSystem, *, seed: int = 0) -> None:
@@ -166,7 +168,7 @@ class Faults:
             raise WrongThread(f"the system {kernel.name!r} runs in another thread; inject faults there")
         if kernel.faults is not None:
             raise DefinitionError(f"the system {kernel.name!r} has faults already: add rules to those, or end their block first")
-        self._limbo = Limbo(kernel)
+        self._limbo = Limbo.of(kernel)
         kernel.faults = self
         self._plain, kernel.plain = kernel.plain, False
         return self
@@ -175,6 +177,7 @@ class Faults:
         kernel = self._kernel
         if self._limbo is not None:
             self._limbo.release()
+            self._limbo.leave()
         kernel.faults = None
         kernel.plain = self._plain and not kernel.closing
 
@@ -282,6 +285,19 @@ class Faults:
         if rule in self._rules:
             self._rules.remove(rule)
 
+    def _spares(self, rule: FaultRule, note: InjectedFault) -> Callable[[], bool]:
+        """Whether a message that was to kill shall not: its rule is gone, or the block is over. Then it was no fault."""
+
+        def spared() -> bool:
+            if self._kernel.faults is self and rule in self._rules:
+                return False
+            rule.hits -= 1
+            with contextlib.suppress(ValueError):  # forgotten already
+                self.log.remove(note)
+            return True
+
+        return spared
+
     def _struck(self, delivery: Delivery, cell: Cell, *, reply: bool) -> FaultRule | None:
         own: bool | None = None
         for rule in self._rules:
@@ -325,7 +341,7 @@ class Faults:
         if rule.fault == "delay":
             return limbo.hold(cell, delivery, rule.seconds, patient=patient, reorder=rule.reorder)
         if rule.fault == "kill":
-            delivery.handler = deadly(kernel.door, delivery, after=rule.after)
+            delivery.handler = deadly(kernel.door, delivery, self._spares(rule, self.log[-1]), after=rule.after)
             return limbo.forward(cell, delivery, patient=patient)
         again = copy_of(delivery, None)
         if delivery.slot is not None:

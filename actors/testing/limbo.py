@@ -106,6 +106,13 @@ class Limbo:
 
     stale = False  # as a watch is asked
 
+    @classmethod
+    def of(cls, kernel: Kernel) -> Limbo:
+        """The kernel's: the one that earlier faults have left, for what they have lost, or a new one."""
+        extra = kernel.user.extra
+        left = [one for one in extra.watchers if isinstance(one, cls)] if extra is not None else []
+        return left[0] if left else cls(kernel)
+
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._lost = _Fate("was lost on its way, or its answer was: a fault that a test injected")
@@ -262,6 +269,13 @@ class Limbo:
             self._arrive(key, due)
         for slot in list(self._replies):
             self._answer(slot)
+
+    def leave(self) -> None:
+        """The faults are over: stays only where somebody still waits for what is lost, to be told of the system's end."""
+        self._last = None
+        extra = self._kernel.user.extra
+        if extra is not None and self in extra.watchers and not self._lost.deferred:  # type: ignore[comparison-overlap]
+            extra.watchers.remove(self)  # type: ignore[arg-type]
 
     def deliver(self, _: Terminated) -> None:
         """The system ends: what is held back is refused, and nobody waits on (called as a watch is)."""

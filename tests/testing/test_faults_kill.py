@@ -168,3 +168,76 @@ async def test_an_actor_that_waits_to_be_restarted_is_not_there_to_be_killed(act
             faults.kill(ref)
             await trio.sleep(0.1)
         assert faults.kill(ref) is False
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("over", ["the block", "the rule"])
+async def test_who_has_not_been_killed_when_it_is_over_lives_on(
+    after: bool, over: str, actor_system: rt.ActorSystem, virtual_clock: Any
+) -> None:
+    ref = await actor_system.spawn(Sum)
+    answers: list[Any] = []
+
+    async def ask(number: int) -> None:
+        answers.append(await ref.ask(Add(number)))
+
+    async with trio.open_nursery() as nursery:
+        with rtt.Faults(actor_system) as faults:
+            rule = faults.kill(Add, after=after)
+            with pytest.raises(rtt.Killed):
+                await ref.ask(Add(0))
+            nursery.start_soon(ref.ask, Nap(0.05))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(ask, 1)
+            await trio.testing.wait_all_tasks_blocked()
+            assert (rule.hits, len(faults.log)) == (2, 2)
+            if over == "the rule":
+                rule.remove()
+                assert await ref.ask(Add(2)) in ([1, 2], [2])
+        await ref.ask(Add(3))
+    assert (rule.hits, len(faults.log)) == (1, 1)
+    assert 1 in answers[0]
+    [counts] = actor_system.actors()
+    assert counts.failures == 1
+
+
+async def test_a_stream_that_was_to_be_killed_lives_on_too(actor_system: rt.ActorSystem, virtual_clock: Any) -> None:
+    ref = await actor_system.spawn(Sum)
+    for after in (False, True):
+        async with trio.open_nursery() as nursery:
+            with rtt.Faults(actor_system) as faults:
+                faults.kill(Flow, after=after)
+                nursery.start_soon(ref.ask, Nap(1))
+                await trio.testing.wait_all_tasks_blocked()
+                stream = ref.stream(Flow(3))
+                items = await stream.__aenter__()
+            assert [item async for item in items] == [0, 1, 2]
+            await stream.__aexit__(None, None, None)
+    assert actor_system.actors()[0].failures == 0
+
+
+async def test_blocks_of_faults_leave_nothing_behind_in_a_system(virtual_clock: Any) -> None:
+    async with rt.ActorSystem() as system:
+        ref = await system.spawn(Sum)
+        before = len(system._kernel.user.extras().watchers)
+        for _ in range(20):
+            with rtt.Faults(system) as faults:
+                faults.drop(Nap)
+        assert len(system._kernel.user.extras().watchers) == before
+        async with trio.open_nursery() as nursery:
+            told: list[BaseException] = []
+
+            async def ask() -> None:
+                try:
+                    await ref.ask(Add(1), timeout=float("inf"))
+                except rt.ActorStopped as stopped:
+                    told.append(stopped)
+
+            for _ in range(3):  # what is lost is remembered until the end, in one place
+                with rtt.Faults(system) as faults:
+                    faults.drop(Add)
+                    nursery.start_soon(ask)
+                    await trio.testing.wait_all_tasks_blocked()
+            assert len(system._kernel.user.extras().watchers) == before + 1
+            await system.stop()
+        assert len(told) == 3
