@@ -175,6 +175,11 @@ class DeadLetters:
         self._unlogged = 0
         self._to_sum_up: dict[Reason, int] = {}
 
+    def __repr__(self) -> str:
+        with self._lock:
+            counts = [f"{count} {reason}" for reason, count in self._counts.items() if count]
+        return f"<DeadLetters: {', '.join(counts) or 'none'}>"
+
     def record(self, reason: Reason, message: Any, target: str, sender: str | None = None, error: BaseException | None = None) -> None:
         """Count, keep and perhaps log one dead letter. Never raises."""
         summary: tuple[dict[Reason, int], float] | None = None

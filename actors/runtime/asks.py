@@ -13,6 +13,7 @@ from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.errors import MailboxFull
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.deadlines import Entry
     from retinue.actors.runtime.kernel import Kernel
@@ -159,7 +160,7 @@ class AskSlot:
         delivery = self.delivery
         cell = delivery.cell
         if self.stage == QUEUED:
-            behind = f"behind {max(cell.waiting() - 1, 0)} other messages"
+            behind = _behind(cell)
             if self.detached:
                 return f"still waits {behind} and will be handled all the same, for it is detached. The outcome is unknown"
             if cell.actor is None and cell.extra is not None and cell.extra.incarnation:
@@ -168,7 +169,7 @@ class AskSlot:
         if delivery.thread:
             state = "goes on in its actor's thread, which cannot be cancelled"
         elif cell.turn is not delivery:
-            state = getattr(self.owner, "fate", "had been deferred, and was not answered")
+            state = getattr(self.owner, "fate", None) or getattr(cell.spec.cls, "_unanswered", "had been deferred, and was not answered")
         elif self.detached or (delivery.handler is not None and delivery.handler.shield):
             state = f"is still being handled and goes on, for {'it is detached' if self.detached else 'its handler is shielded'}"
         else:
@@ -374,6 +375,17 @@ def stopped_error(delivery: Delivery) -> ActorStopped:
     )
     error.__cause__ = cause
     return error
+
+
+def _behind(cell: Cell) -> str:
+    """What a request that waits in a mailbox waits for, as part of a sentence."""
+    turn, others = cell.turn, max(cell.waiting() - 1, 0)
+    ahead = []
+    if turn is not None and turn.message is not None:
+        ahead.append(f"a {type(turn.message).__qualname__} that is in progress")
+    if others:
+        ahead.append(f"{others} other message{'s' if others > 1 else ''}")
+    return f"behind {' and '.join(ahead)}" if ahead else "in the mailbox"
 
 
 def _seconds(delivery: Delivery) -> str:

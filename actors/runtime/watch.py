@@ -62,6 +62,10 @@ class Watch:
         self._result: Terminated | None = None
         self._waiting: set[trio.lowlevel.Task] = set()
 
+    def __repr__(self) -> str:
+        result = self._result
+        return f"<Watch {self.ref.path}: {'lives' if result is None else f'ended, {result.reason}'}>"
+
     @property
     def stale(self) -> bool:
         """Whether nobody is to be told: the actor that watches has been restarted since, and no task waits."""

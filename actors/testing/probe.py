@@ -238,6 +238,8 @@ def probe_class(requires: str | None) -> type[Actor]:
     """The class of the actors behind probes whose senders need that operation."""
 
     class ProbeActor(Actor):
+        _unanswered = "is at a probe, and the test has not answered it: probe.reply(value) and probe.fail(error) do"
+
         def __init__(self, take: Callable[[Received], None]) -> None:
             self._take = take
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import trio.testing
 
 import retinue as rt
+from retinue.testing import Probe
 
 
 @rt.message
@@ -120,3 +123,58 @@ def test_a_system_with_an_illegal_name_is_told_of_its_own_name() -> None:
         rt.ActorSystem("my system")
     with pytest.raises(rt.DefinitionError, match=r"^name=7: a system's name is a str"):
         rt.ActorSystem(7)
+
+
+@rt.message
+class Wait(rt.Request[None]):
+    seconds: float
+
+
+class Waiter(rt.Actor):
+    @rt.handler
+    async def wait(self, message: Wait) -> None:
+        await trio.sleep(message.seconds)
+
+    @rt.handler
+    def greet(self, message: Greet) -> str:
+        return message.name
+
+
+async def test_a_request_that_timed_out_in_the_mailbox_says_what_it_waited_behind(autojump_clock: trio.testing.MockClock) -> None:
+    async with rt.ActorSystem(block_warning=math.inf) as system:
+        waiter = await system.spawn(Waiter, name="waiter")
+        waiter.tell(Wait(100))
+        await trio.sleep(1)
+        for others, text in (
+            (0, "waited behind a Wait that is in progress and was"),
+            (1, "behind a Wait that is in progress and 1 other message and was"),
+            (2, "behind a Wait that is in progress and 2 other messages and was"),
+        ):
+            with pytest.raises(rt.AskTimeout) as caught:
+                await waiter.ask(Greet("Ada"), timeout=1)
+            assert text in str(caught.value), others
+            waiter.tell(Wait(0))
+        await waiter.stop(grace=0)
+
+
+async def test_an_ask_that_a_test_leaves_to_a_probe_says_so(autojump_clock: trio.testing.MockClock) -> None:
+    async with rt.ActorSystem(block_warning=math.inf) as system:
+        probe = await Probe.spawn(system, name="probe")
+        with pytest.raises(
+            rt.AskTimeout, match=r"is at a probe, and the test has not answered it: probe\.reply\(value\) and probe\.fail\(error\) do"
+        ):
+            await probe.ref.ask(Greet("Ada"), timeout=1)
+
+
+async def test_watches_and_dead_letters_show_what_they_know() -> None:
+    async with rt.ActorSystem() as system:
+        greeter = await system.spawn(Greeter, name="greeter")
+        watch = await system.watch(greeter)
+        assert repr(watch) == "<Watch /user/greeter: lives>"
+        assert repr(system.dead_letters) == "<DeadLetters: none>"
+        await greeter.stop()
+        await watch.wait()
+        assert repr(watch) == "<Watch /user/greeter: ended, stopped>"
+        greeter.tell(Greet("Ada"))
+        greeter.tell(Greet("Eve"))
+        assert repr(system.dead_letters) == "<DeadLetters: 2 stopped>"
