@@ -20,7 +20,7 @@ from retinue.actors.runtime.fronts import Front, Place, Worker
 from retinue.actors.runtime.names import cell_of, tie
 from retinue.actors.runtime.pulling import Puller, WorkPulling
 from retinue.actors.runtime.receptionist import ServiceKey
-from retinue.actors.runtime.routing import ConsistentHash, LeastLoaded, RoundRobin
+from retinue.actors.runtime.routing import ConsistentHash, LeastLoaded, RoundRobin, Router
 from retinue.actors.runtime.view import may_address
 from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.queues import Mailbox
@@ -37,6 +37,9 @@ A = TypeVar("A")
 
 MAX_WORKERS: Final = 1024
 """Workers that a pool may have."""
+
+MAX_LEVELS: Final = 8
+"""Groups and pools that may be members of one another, in a row."""
 
 SIZE: Final = 4
 """Workers, where nobody says how many."""
@@ -246,11 +249,18 @@ async def spawn_group(kernel: Kernel, parent: Cell, members: object, cls: object
             )
         if cell.closed if cell.spec.region is None else not cell.spec.region.open:
             raise ActorStopped(f"{cell.path} has stopped and cannot be in a group", path=cell.path, begun=False)
+    level = 1 + max((cell.level for cell in cells if isinstance(cell, Router)), default=0)
+    if level > MAX_LEVELS:
+        raise DefinitionError(
+            f"there would be {level} groups and pools in a row, each a member of the next, and no more than {MAX_LEVELS} are: let the group have the members themselves"
+        )
     security = derivation.child_grant(kernel, current(), parent, grant)
     front = kernel.make_cell(parent, _alike(base, _FRONTS[pool.kind], base.handlers, _plain(base.mailbox)), name, security, None)
     assert isinstance(front, Front)
     front.furnish(None)
     front.lasting = key is not None
+    if isinstance(front, Router):
+        front.level = level
     _set_up(front, pool)
     for cell in cells:
         front.join(cell, cell.spec.region)

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.runtime.asks import ROOM
-from retinue.actors.runtime.cell import DEAD, Cell
+from retinue.actors.runtime.cell import DEAD, IDLE, Cell
 from retinue.actors.runtime.derivation import effective
 from retinue.actors.runtime.fronts import Front, digest_of
 from retinue.actors.runtime.handlers import GENERATOR
@@ -30,15 +30,22 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Router(Front):
-    """A front that chooses when a message is sent."""
+    """A front that chooses when a message is sent.
 
-    __slots__ = ("turn_of",)
+    Attributes:
+        level: How many fronts are in a row, this one included, where they are members of one another.
+        turn_of: The index of the place whose turn is next.
+    """
 
+    __slots__ = ("level", "turn_of")
+
+    level: int
     turn_of: int
 
     def furnish(self, staff: Spec | None) -> None:
         """Makes the fresh cell a front, without places yet."""
         super().furnish(staff)
+        self.level = 1
         self.turn_of = 0
         self.room = 0  # so that a tell never appends to its mail without asking it
 
@@ -49,9 +56,19 @@ class Router(Front):
         raise NotImplementedError
 
     def others(self, chosen: Cell) -> Iterable[Cell]:
-        """Who else may get it, the best first, where the chosen one has no room: first those that run."""
-        cells = [place.taker() for place in self._in_turn()]
-        return sorted((cell for cell in cells if cell is not None and cell is not chosen), key=_is_down)
+        """Who else may get it, the best first, where the chosen one has no room: first those that run. Who is seen to be full is left out."""
+        down: list[Cell] = []
+        for place in self._in_turn():
+            cell: Cell | None = place.cell
+            if place.cell.closed or place.region is not None:
+                cell = place.taker()
+            if cell is None or cell is chosen or _is_full(cell):
+                continue
+            if _is_down(cell):
+                down.append(cell)
+            else:
+                yield cell
+        yield from down
 
     def _in_turn(self) -> list[Place]:
         places, first = self.places, self.turn_of
@@ -65,8 +82,10 @@ class Router(Front):
             return STOPPED if not self.kernel.closing else CLOSED
         return self._route(delivery, patient)
 
-    def _route(self, delivery: Delivery, patient: bool) -> Receipt:
+    def _route(self, delivery: Delivery, patient: bool, tried: set[Cell] | None = None) -> Receipt:
+        """Once for all: where groups are members of groups, and some actors of several, `tried` are those that were asked for this message already."""
         kernel = self.kernel
+        context, handler = delivery.context, delivery.handler  # as they came here: each member has its own
         try:
             chosen = self.choose(delivery)
             if chosen is None:
@@ -75,16 +94,20 @@ class Router(Front):
         except BaseException:
             kernel.sent -= 1  # what raises at the send site was never sent
             raise
+        if tried is None and self.staff is None:
+            tried = set()
         crowded: MailboxFull | None = None
         try:
-            receipt = chosen.enqueue(delivery, patient=patient)
+            receipt = self._offer(chosen, delivery, patient, tried)
         except MailboxFull as error:  # there is no room for one more virtual actor; the message is off the books
             crowded, receipt = error, FULL
             kernel.sent += 1
         if receipt is ACCEPTED:
             return receipt
+        waits_at = delivery.cell, delivery.context, delivery.handler
         for other in self.others(chosen):
-            if self._goes_to(other, delivery, patient):
+            delivery.context, delivery.handler = context, handler
+            if self._goes_to(other, delivery, patient, tried):
                 self.turn_of = (1 + next(index for index, place in enumerate(self.places) if place.cell.ref is other.ref)) % len(
                     self.places
                 )
@@ -92,10 +115,20 @@ class Router(Front):
         if crowded is not None:
             kernel.sent -= 1
             raise crowded
-        self._address(delivery, chosen if chosen.spec.region is None else chosen.ref._cell)
+        delivery.cell, delivery.context, delivery.handler = waits_at
         return receipt
 
-    def _goes_to(self, cell: Cell, delivery: Delivery, patient: bool) -> bool:
+    def _offer(self, cell: Cell, delivery: Delivery, patient: bool, tried: set[Cell] | None) -> Receipt:
+        if tried is None:
+            return cell.enqueue(delivery, patient=patient)
+        if cell in tried:
+            return FULL
+        tried.add(cell)
+        if isinstance(cell, Router) and not cell.closed:
+            return cell._route(delivery, patient, tried)
+        return cell.enqueue(delivery, patient=patient)
+
+    def _goes_to(self, cell: Cell, delivery: Delivery, patient: bool, tried: set[Cell] | None) -> bool:
         kernel = self.kernel
         try:
             self._address(delivery, cell)
@@ -103,7 +136,7 @@ class Router(Front):
             kernel.sent -= 1
             raise
         try:
-            return cell.enqueue(delivery, patient=patient) is ACCEPTED
+            return self._offer(cell, delivery, patient, tried) is ACCEPTED
         except MailboxFull:
             kernel.sent += 1
             return False
@@ -181,6 +214,17 @@ def _is_down(cell: Cell) -> bool:
     return cell.actor is None and not cell.relays and cell.state != DEAD  # a virtual actor at rest is no further away than one that runs
 
 
+def _is_full(cell: Cell) -> bool:
+    """Whether it is seen at a glance that the actor takes no message more; where it is not, the actor is asked."""
+    extra, mailbox = cell.extra, cell.spec.mailbox
+    if cell.state == IDLE or cell.relays or extra is None or extra.withdrawn or mailbox.overflow not in ("reject", "wait"):
+        return False
+    if cell.queue is not None:
+        return mailbox.kind == "priority" and len(cell.queue) >= mailbox.capacity
+    box = cell.box
+    return cell.head is not None and (len(box) if box is not None else 0) >= cell.room + (extra.guest is not None)
+
+
 class RoundRobin(Router):
     """Each in turn; who is being started or restarted is passed over while another one runs."""
 
@@ -218,20 +262,23 @@ class LeastLoaded(Router):
 
     def choose(self, delivery: Delivery) -> Cell | None:  # noqa: ARG002 - whatever it is
         """The least busy one."""
-        best = None
-        least = math.inf
-        for index, place in enumerate(self.places):
-            cell = place.taker()
+        places = self.places
+        count = len(places)
+        first = self.turn_of if self.turn_of < count else 0
+        best, least, index = None, math.inf, 0
+        for step in range(first, first + count):
+            at = step if step < count else step - count
+            cell = places[at].taker()
             if cell is None:
                 continue
             load = load_of(cell)
-            # Of those that are as busy: the first one from the turn on.
-            if load < least or (load == least and best is not None and best < self.turn_of <= index):
-                best, least = index, load
-        if best is None:
-            return None
-        self.turn_of = (best + 1) % len(self.places)
-        return self.places[best].taker()
+            if load < least:  # of those that are as busy: the first one from the turn on
+                best, least, index = cell, load, at
+                if not load:
+                    break
+        if best is not None:
+            self.turn_of = (index + 1) % count
+        return best
 
     def others(self, chosen: Cell) -> Iterable[Cell]:
         """The least busy first."""
