@@ -18,6 +18,7 @@ from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, RoomSlot, TakenSlot
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, check_restarting, drop_wait
+from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.derivation import answered, sending
 from retinue.actors.runtime.due import deadline_of
 from retinue.actors.runtime.errors import AskCycle
@@ -101,6 +102,7 @@ def prepare(
 async def post_and_wait(cell: Cell, kernel: Kernel, delivery: Delivery, slot: AskSlot) -> Any:
     """Enqueues a request (or waits for room) and suspends until it is answered."""
     asker = delivery.asker
+    kernel.check_room()
     label = type(delivery.message).__qualname__
     if asker is not None:
         check_cycle(asker, cell, current_task(), f"the ask of {cell.path} for {label}")
@@ -183,12 +185,20 @@ async def breathe_now_and_then(kernel: Kernel) -> None:
 async def inline_failed(delivery: Delivery, error: BaseException) -> Any:
     """A handler that ran in its asker's task raised; settles it and raises what the asker gets.
 
-    A handler that had deferred its answer and given it before it raised has answered: then that is what the asker gets.
+    A handler that had deferred its answer and given it before it raised has answered: then that is what the asker gets. Where the stack is too full for this, the
+    asker gets a RecursionError, and a worker settles it (`outcomes.settle_late`).
     """
     cell = delivery.cell
     asker = delivery.asker
+    kernel = cell.kernel
+    if kernel.unsettled is None or kernel.unsettled[0] is not delivery:
+        kernel.unsettled = (delivery, error, kernel.unsettled)
+        kernel.missed = True
+    check_stack(STEP_DEPTH)  # else a worker does it
+    kernel.unsettled = kernel.unsettled[2]
+    kernel.missed = bool(kernel.unsettled or (kernel.ready and not kernel.lookers))
     answered = _answered(delivery)
-    answer = outcomes.conclude_error(cell.kernel, cell, delivery, error)
+    answer = outcomes.conclude_error(kernel, cell, delivery, error)
     cell.settle()
     if asker is not None:
         drop_wait(asker, delivery)
@@ -196,8 +206,8 @@ async def inline_failed(delivery: Delivery, error: BaseException) -> Any:
         return await wait_for_answer(delivery, answered)
     if asker is not None:
         note_received(asker, answer)
-    if not cell.kernel.asks & 63:
-        await cell.kernel.breathe(checkpoint)
+    if not kernel.asks & 63:
+        await kernel.breathe(checkpoint)
     try:
         raise answer
     finally:
@@ -219,6 +229,11 @@ async def finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: Any
     cell = delivery.cell
     kernel = cell.kernel
     began = perf_counter()
+    try:
+        check_stack(STEP_DEPTH)
+    except RecursionError as full:
+        coroutine.close()
+        return await inline_failed(delivery, full)
     scope = trio.CancelScope()
     try:
         enclose(scope, base)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.cell import DEAD, Cell
 from retinue.actors.runtime.current import make_delivery
 from retinue.actors.runtime.fronts import Front
@@ -33,8 +34,8 @@ class Broadcast(Front):
         kernel = self.kernel
         if self.closed or self.state == DEAD:
             return STOPPED if not kernel.closing else CLOSED
+        kernel.check_room()
         if delivery.slot is not None:
-            kernel.sent -= 1
             raise Unhandled(
                 f"{self.path} is a broadcast pool, and gives {type(delivery.message).__qualname__} to all its workers: there is no one answer to wait for. "
                 "Tell it, or ask a pool of another kind"
@@ -50,7 +51,8 @@ class Broadcast(Front):
     def _fan_out(self, delivery: Delivery, cells: list[Cell]) -> Receipt:
         """Each copy counts as sent. Where some are refused, the message itself stands for the last of these, for its sender to deal with."""
         kernel = self.kernel
-        kernel.sent -= 1
+        more = len(cells) - 1
+        kernel.sent += more
         taken = 0
         refused: list[tuple[Delivery, Receipt]] = []
         for cell in cells:
@@ -59,14 +61,14 @@ class Broadcast(Front):
             given = delivery.postmark
             copy.postmark = Postmark(given.approvals, given.trace) if given is not None else Postmark()
             copy.postmark.addressed = self
-            kernel.sent += 1
             try:
                 receipt = cell.enqueue(copy)
-            except Exception as error:
+            except BaseException as error:  # a key is anybody's code
                 if not taken and not refused:
+                    kernel.sent -= more
                     raise
-                kernel.sent += 1
                 kernel.record("poison", copy, error)
+                lifecycle.crash_if_fatal(self, error)
                 continue
             if receipt is ACCEPTED:
                 taken += 1
@@ -86,9 +88,9 @@ class Broadcast(Front):
             delivery, room_slot = waiters.popitem(last=False)
             try:
                 receipt = self._fan_out(delivery, self._open())
-            except Exception as error:
-                self.kernel.sent += 1
+            except BaseException as error:
                 self.kernel.record("poison", delivery, error)
+                lifecycle.crash_if_fatal(self, error)
                 receipt = MISPLACED
             else:
                 if receipt is not ACCEPTED:

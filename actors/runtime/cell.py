@@ -233,16 +233,13 @@ class Cell:
     # -- taking mail in ----------------------------------------------------------------------------------------------------------------------------
 
     def enqueue(self, delivery: Delivery, *, patient: bool = False) -> Receipt:
-        """Takes a message into the mailbox, or says why not. Makes no dead letter of the refused one: the caller does, with what it knows.
+        """Takes a message into the mailbox, or says why not. Makes no dead letter of the refused one: the caller does, with what it knows. What it raises (where
+        the sender's stack is full, for one) it raises with nothing taken in: then the caller takes back that it was sent.
 
         Whoever is `patient` would rather wait for room than have others' mail dropped; askers always are.
         """
         if self.state == IDLE and self.queue is None and not self.closed:
-            try:
-                self.kernel.push(self)
-            except RecursionError:  # the sender's stack is full
-                self.kernel.sent -= 1  # what raises at the send site was never sent
-                raise
+            self.kernel.push(self)
             self.head = delivery
             self.state = READY
             return ACCEPTED
@@ -253,6 +250,8 @@ class Cell:
         if self.queue is not None:
             return self._enqueue_special(delivery)
         if self.head is None:
+            if self.kernel.missed:
+                self.kernel.catch_up()
             self.head = delivery
         else:
             box = self.box
@@ -270,6 +269,7 @@ class Cell:
     def _enqueue_special(self, delivery: Delivery) -> Receipt:
         queue = self.queue
         assert queue is not None
+        self.kernel.check_room()
         alone = delivery.slot is not None
         capacity = self.spec.mailbox.capacity
         if len(queue) >= capacity and self.extra is not None and self.extra.withdrawn:
@@ -282,10 +282,8 @@ class Cell:
                 self.state = READY
             replaced = queue.push(delivery, delivery.message, alone=alone)
         except RecursionError:  # the sender's stack is full
-            self.kernel.sent -= 1
             raise
         except Exception as error:
-            self.kernel.sent -= 1  # what raises at the send site was never sent
             raise DefinitionError(self._no_key(delivery)) from error
         if replaced is not None:
             self.kernel.refuse(replaced, "conflated")
@@ -301,6 +299,7 @@ class Cell:
         """Tries to make room in a full box: sweeps out withdrawn requests first, then what the overflow policy gives up."""
         box, extra = self.box, self.extra
         assert box is not None
+        self.kernel.check_room()
         if extra is not None and extra.waiters:
             return False  # nobody overtakes those who wait for room
         if extra is not None and self._has_room(extra, box):
@@ -472,11 +471,12 @@ class Cell:
                 self.drop_box()
 
     def get_ready(self) -> None:
-        """Puts the cell back into the ready queue. Never raises."""
+        """Puts the cell back into the ready queue. Does not raise where an asker's handler could be called."""
         self.state = READY
         try:
             self.kernel.push(self)
-        except RecursionError:  # an asker's stack is full; the next that is pushed, or suspends, wakes a worker
+        except RecursionError:  # an asker's stack is full; whoever comes next wakes a worker
+            self.kernel.missed = True
             self.kernel.ready.append(self)
 
     def push_front(self, delivery: Delivery) -> None:
@@ -543,6 +543,8 @@ class Cell:
         if self.state in (IDLE, WAITING):
             self.kernel.push(self)
             self.state = READY
+        elif self.kernel.missed:
+            self.kernel.catch_up()
         control = self.control
         if control is None:
             control = self.control = deque()

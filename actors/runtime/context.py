@@ -15,6 +15,7 @@ from retinue.actors.runtime.cell import Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_forward, drop_wait
 from retinue.actors.runtime.deferred import Deferred
+from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.due import deadline_of, expiry_of, handed_on
 from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.runtime.handlers import GENERATOR
@@ -263,6 +264,7 @@ class ActorContext:
         """
         turn = self._turn()
         kernel = self._cell.kernel
+        check_stack(STEP_DEPTH)
         if turn.thread:
             raise DefinitionError("a blocking actor cannot forward; ask or tell the target")
         if isinstance(ref, Ref) and ref._cell.kernel is not kernel:
@@ -284,7 +286,11 @@ class ActorContext:
         delivery.slot = slot
         kernel.sent += 1
         place = target.enqueue if kernel.faults is None else kernel.faults.intake(target)
-        receipt = place(delivery)  # raises where the mailbox's key does; nothing is taken until then
+        try:
+            receipt = place(delivery)
+        except BaseException:  # the mailbox's key, say; nothing is taken until then
+            kernel.sent -= 1
+            raise
         kernel.event(target, "sent", type(message).__qualname__)
         turn.slot = TakenSlot(slot)
         if turn.asker is not None:
@@ -450,6 +456,7 @@ class ActorContext:
         extra = self._cell.extra
         if extra is None:
             return 0
+        check_stack(STEP_DEPTH)
         count = len(extra.stash)
         while extra.stash:
             self._cell.push_front(extra.stash.pop())

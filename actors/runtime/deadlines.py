@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from retinue.actors.runtime.depths import TRIO_DEPTH, check_stack
+
 __all__ = ["Deadlines", "Entry"]
 
 _log = logging.getLogger("retinue.runtime")
@@ -27,6 +29,7 @@ class Deadlines:
         self._count = 0
         self._stale = 0
         self._scope: trio.CancelScope | None = None
+        self._due = math.inf  # what the scope's deadline is
 
     def __len__(self) -> int:
         """How many deadlines are armed."""
@@ -34,11 +37,13 @@ class Deadlines:
 
     def add(self, when: float, callback: Callable[[], None]) -> Entry:
         """Arms a deadline at `when` (seconds of trio's clock)."""
+        first = when < self._due and self._scope is not None
+        check_stack(TRIO_DEPTH if first else 3)  # else all others would wait for one that nobody waits for
         self._count += 1
         entry: Entry = [when, self._count, callback]
         heapq.heappush(self._heap, entry)
-        if self._heap[0] is entry and self._scope is not None:
-            self._scope.deadline = when
+        if first and self._scope is not None:
+            self._scope.deadline = self._due = when
         return entry
 
     def cancel(self, entry: Entry) -> None:
@@ -56,7 +61,7 @@ class Deadlines:
         """The one task that waits for the next deadline. A Ctrl-C is never meant for it: it would end the system without an orderly stop."""
         while True:
             with trio.CancelScope() as scope:
-                scope.deadline = self._heap[0][0] if self._heap else math.inf
+                scope.deadline = self._due = self._heap[0][0] if self._heap else math.inf
                 self._scope = scope
                 await trio.sleep_forever()
             self._scope = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.asks import DONE
 from retinue.actors.runtime.current import Delivery, current
+from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.errors import AskCancelled, SystemClosed
 from retinue.actors.runtime.outcomes import without_cancelled
@@ -55,6 +56,7 @@ class Deferred:
 
     def _in_loop(self, settle: Callable[[Any], bool], outcome: object) -> bool:
         kernel = self._slot.kernel
+        check_stack(STEP_DEPTH)
         turn = current()
         labels = turn.security.labels if kernel.labelled and turn.__class__ is Delivery else _NO_LABELS
         if get_ident() == kernel.thread:

@@ -281,19 +281,29 @@ class Kernel(Scheduler):
     def take_in(self, cell: Cell, delivery: Delivery, *, patient: bool = False) -> Receipt:
         """Counts a message as sent and takes it into the mailbox, or says why not. While the system closes nothing comes in from outside."""
         self.sent += 1
-        if self.ring is not None:
-            self.ring.add(cell, "sent", type(delivery.message).__qualname__)
-        if self.closing and delivery.source is None:
-            return CLOSED
-        if self.faults is not None:
-            return self.faults.take_in(cell, delivery, patient=patient)  # type: ignore[no-any-return]
-        return cell.enqueue(delivery, patient=patient)
+        try:
+            if self.missed:
+                self.catch_up()
+            if self.ring is not None:
+                self.ring.add(cell, "sent", type(delivery.message).__qualname__)
+            if self.closing and delivery.source is None:
+                return CLOSED
+            if self.faults is not None:
+                return self.faults.take_in(cell, delivery, patient=patient)  # type: ignore[no-any-return]
+            return cell.enqueue(delivery, patient=patient)
+        except BaseException:
+            self.sent -= 1  # what raises at the send site was never sent
+            raise
 
     def post(self, cell: Cell, delivery: Delivery) -> Receipt:
         """Enqueues a prepared tell."""
         receipt = self.take_in(cell, delivery)
         if receipt is not ACCEPTED:
-            self.record(receipt.reason or "stopped", delivery)
+            try:
+                self.record(receipt.reason or "stopped", delivery)
+            except BaseException:
+                self.sent -= 1
+                raise
         return receipt
 
     def record(self, reason: str | None, delivery: Delivery, error: BaseException | None = None) -> None:
@@ -375,7 +385,9 @@ class Kernel(Scheduler):
             raise DefinitionError(f"mailbox={mailbox!r}: give rt.Mailbox.bounded(…), .unbounded(), .priority(…) or .conflate(…)")
         handlers = handlers_of(actor)
         if self.strict:
-            open_to_all = [handler.name for message, handler in handlers.items() if handler.requires is None and message not in (Terminated, *PRIVATE)]
+            open_to_all = [
+                handler.name for message, handler in handlers.items() if handler.requires is None and message not in (Terminated, *PRIVATE)
+            ]
             if open_to_all:
                 raise DefinitionError(
                     f"the system {self.name!r} is strict, and {actor.__qualname__}.{', '.join(open_to_all)} is open to all: give it @handler(requires=…)"
@@ -405,6 +417,7 @@ class Kernel(Scheduler):
         self, parent: Cell, spec: Spec, name: str | None, grant: SecurityContext, birth: tuple[tuple[Any, ...], dict[str, Any]] | None
     ) -> Cell:
         """A new cell under its parent, not started yet: its mail waits."""
+        self.check_room()
         if parent.closed or (self.closing and parent is self.user):
             raise (
                 SystemClosed(f"{parent.path} is stopping and takes no new actors")

@@ -431,10 +431,13 @@ async def _end_those_there(cell: Cell, reason: StopReason, until: float) -> None
     while cell.children:
         # A snapshot: popping a dict from its end one by one scans the holes that were left, which is quadratic.
         for child in reversed(list(cell.children.values())):
-            if child.state in (IDLE, WAITING) and not child.children and not child.spec.has_stop and child.extra is None:
+            if child.state == DEAD:  # should its end have been cut off: whoever waits for it here would do so for ever
+                if cell.children.get(child.name) is child:
+                    del cell.children[child.name]
+            elif child.state in (IDLE, WAITING) and not child.children and not child.spec.has_stop and child.extra is None:
                 child.closed = True
                 finish(child, child_reason)
-            elif child.state != DEAD:
+            else:
                 watch = cell.kernel.watch(child)
                 last = until if cell.extra is None else min(until, cell.extra.stop_by)
                 request_stop(child, child_reason, None, max(0.0, last - trio.current_time()))
@@ -498,12 +501,22 @@ def _fail_deferred(cell: Cell) -> None:
 
 
 def finish(cell: Cell, reason: StopReason) -> None:
-    """The end: nothing waits in the cell any more, nobody can find it, every asker and watcher has been told."""
+    """The end: nothing waits in the cell any more, nobody can find it, every asker and watcher has been told. Whatever goes wrong, all the rest is done."""
     kernel = cell.kernel
     cell.state = DEAD
     cell.closed = True
-    kernel.retire(cell)
+    parent = cell.parent
+    siblings = parent.children if parent is not None else None
+    if (
+        siblings is not None and cell.name in siblings and siblings[cell.name] is cell
+    ):  # without a call, for which the stack may be too full
+        del siblings[cell.name]
     extra = cell.extra
+    try:
+        kernel.retire(cell)
+        kernel.names.forget(cell)
+    except BaseException as error:
+        _went_wrong(cell, "forgetting it", error)
     if extra is not None or reason not in (StopReason.STOPPED, StopReason.SYSTEM):
         extra = cell.extras()
         if extra.reason is None or reason is StopReason.START_FAILED:
@@ -512,14 +525,13 @@ def finish(cell: Cell, reason: StopReason) -> None:
         for step in (refuse_mail, clear_timers, _fail_deferred, unlimit, _disarm_revival):
             try:
                 step(cell)
-            except Exception:  # parents and watchers are told whatever goes wrong
-                _log.exception("%s: %s failed at its end; this is a fault of the runtime", cell.path, step.__name__)
-    parent = cell.parent
-    if parent is not None and parent.children is not None and parent.children.get(cell.name) is cell:
-        del parent.children[cell.name]
-    kernel.names.forget(cell)
+            except BaseException as error:  # parents and watchers are told whatever goes wrong
+                _went_wrong(cell, step.__name__, error)
     if cell.spec.region is not None:
-        cell.spec.region.ended(cell)
+        try:
+            cell.spec.region.ended(cell)
+        except BaseException as error:
+            _went_wrong(cell, "telling its region", error)
     cell.actor = cell.birth = cell.context = cell.facade = cell.control = cell.turn = cell.box = None
     cell.gate_context = cell.gate_handler = cell.gate_security = None
     kernel.event(cell, "stopped", str(reason))
@@ -529,8 +541,17 @@ def finish(cell: Cell, reason: StopReason) -> None:
         for watch in watchers:
             try:
                 watch.deliver(terminated)
-            except Exception:  # the others are told all the same
-                _log.exception("%s: a watcher could not be told of its end; this is a fault of the runtime", cell.path)
+            except BaseException as error:  # the others are told all the same
+                _went_wrong(cell, "telling a watcher", error)
+
+
+def _went_wrong(cell: Cell, what: str, error: BaseException) -> None:
+    """Part of an actor's end has failed, which must not keep the rest from being done. One that is to end the program ends the system."""
+    try:
+        _log.error("%s: %s failed at its end; this is a fault of the runtime", cell.path, what, exc_info=error)
+    except RecursionError:
+        pass
+    crash_if_fatal(cell, error)
 
 
 def refuse_mail(cell: Cell) -> None:
@@ -540,8 +561,8 @@ def refuse_mail(cell: Cell) -> None:
     for delivery in cell.clear_mail():
         try:
             kernel.refuse(delivery, reason)
-        except Exception:  # the others are told all the same
-            _log.exception("%s could not refuse a message; this is a fault of the runtime", cell.path)
+        except BaseException as error:  # the others are told all the same
+            _went_wrong(cell, "refusing a message", error)
     extra = cell.extra
     if extra is None:
         return

@@ -11,6 +11,7 @@ import trio
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import ABANDONED, TakenSlot
 from retinue.actors.runtime.cell import DEAD
+from retinue.actors.runtime.cycles import drop_wait
 from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.due import expired_error
 from retinue.actors.runtime.errors import ActorStopped, AskCancelled, AskTimeout, Reject
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["conclude", "conclude_error", "late_value", "run_special", "scope_left_open", "without_cancelled"]
+__all__ = ["conclude", "conclude_error", "late_value", "run_special", "scope_left_open", "settle_late", "without_cancelled"]
 
 _log = logging.getLogger("retinue.runtime")
 
@@ -114,6 +115,20 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
         _log.error("%s failed on %s", cell.path, type(delivery.message).__qualname__, exc_info=failure)
     _let_go(delivery)
     return answer
+
+
+def settle_late(kernel: Kernel) -> None:
+    """Settles what askers could not, for their stacks were full: their own errors are raised already."""
+    while kernel.unsettled is not None:
+        delivery, error, kernel.unsettled = kernel.unsettled
+        cell = delivery.cell
+        if delivery.asker is not None:
+            drop_wait(delivery.asker, delivery)
+        try:
+            conclude_error(kernel, cell, delivery, error)
+        except BaseException:  # the error's own methods are anybody's code, and this is the scheduler's task
+            _log.exception("%s: what had failed in its asker's task could not be settled", cell.path)
+        cell.settle()
 
 
 def _let_go(delivery: Delivery) -> None:

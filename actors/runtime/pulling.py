@@ -71,6 +71,7 @@ class WorkPulling(Front):
 
     def enqueue(self, delivery: Delivery, *, patient: bool = False) -> Receipt:
         """Takes a message into the mailbox, as any actor does, and wakes a worker."""
+        self.kernel.check_room()
         receipt = super().enqueue(delivery, patient=patient)
         if receipt is ACCEPTED:
             self.wake()

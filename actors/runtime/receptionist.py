@@ -346,6 +346,7 @@ class Receptionist:
 
     def register(self, key: ServiceKey[Any], cell: Cell) -> None:
         """Makes the actor known; done again, nothing changes. Raises DefinitionError for one of another class, ActorStopped for one that has ended or is to end."""
+        self._kernel.check_room()
         self.agreed.check(key)
         if not issubclass(cell.spec.cls, key.cls):
             raise DefinitionError(
@@ -371,6 +372,7 @@ class Receptionist:
 
     def unregister(self, key: ServiceKey[Any], cell: Cell) -> bool:
         """Forgets the actor; False where it was not registered."""
+        self._kernel.check_room()
         service = self._services.get(self.agreed.check(key).name)
         registration = service.cells.pop(cell, None) if service is not None else None
         if service is None or registration is None:

@@ -188,6 +188,8 @@ class Ref(Generic[A_co]):
             if value.__class__ is CoroutineType:
                 raise not_awaited(delivery, value)
         except BaseException as error:
+            kernel.unsettled = (delivery, error, kernel.unsettled)  # noted before any call, for which the stack may be too full
+            kernel.missed = True
             return await inline_failed(delivery, error)
         if coroutine is not None:
             return await finish_inline(delivery, coroutine, trap, base)
@@ -277,14 +279,19 @@ class Ref(Generic[A_co]):
         delivery.source = origin
         delivery.slot = delivery.postmark = delivery.timeout = delivery.waits = delivery.suspension = delivery.received = None
         delivery.depth = 0
-        kernel.sent += 1
         box = cell.box
         if box and len(box) < cell.room and not cell.closed:  # a busy actor with more than one message waiting: what enqueue would do
             box.append(delivery)
+            kernel.sent += 1
             return ACCEPTED
-        receipt = cell.enqueue(delivery)
-        if receipt is not ACCEPTED:
-            kernel.record(receipt.reason, delivery)
+        kernel.sent += 1
+        try:
+            receipt = cell.enqueue(delivery)
+            if receipt is not ACCEPTED:
+                kernel.record(receipt.reason, delivery)
+        except BaseException:
+            kernel.sent -= 1  # what raises at the send site was never sent
+            raise
         return receipt
 
     @enable_ki_protection
@@ -303,6 +310,7 @@ class Ref(Generic[A_co]):
         limit = kernel.ask_timeout if timeout is None else check_timeout(timeout)
         kernel.check_thread("send", self)
         await checkpoint_if_cancelled()
+        kernel.check_room()
         delivery = prepare(cell, message, context, approvals, None, asked=False)
         if delivery.handler.kind == GENERATOR:
             raise Unhandled(

@@ -6,9 +6,11 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import ROOM
 from retinue.actors.runtime.cell import DEAD, IDLE, Cell
 from retinue.actors.runtime.derivation import effective
+from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.fronts import Front, digest_of
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, FULL, MISPLACED, STOPPED, Receipt
@@ -86,22 +88,18 @@ class Router(Front):
         """Once for all: where groups are members of groups, and some actors of several, `tried` are those that were asked for this message already."""
         kernel = self.kernel
         context, handler = delivery.context, delivery.handler  # as they came here: each member has its own
-        try:
-            chosen = self.choose(delivery)
-            if chosen is None:
-                return self._hold(delivery)
-            self._address(delivery, chosen)
-        except BaseException:
-            kernel.sent -= 1  # what raises at the send site was never sent
-            raise
+        kernel.check_room()
+        chosen = self.choose(delivery)
+        if chosen is None:
+            return self._hold(delivery)
+        self._address(delivery, chosen)
         if tried is None and self.staff is None:
             tried = set()
         crowded: MailboxFull | None = None
         try:
             receipt = self._offer(chosen, delivery, patient, tried)
-        except MailboxFull as error:  # there is no room for one more virtual actor; the message is off the books
+        except MailboxFull as error:  # there is no room for one more virtual actor
             crowded, receipt = error, FULL
-            kernel.sent += 1
         if receipt is ACCEPTED:
             return receipt
         waits_at = delivery.cell, delivery.context, delivery.handler
@@ -113,7 +111,6 @@ class Router(Front):
                 )
                 return ACCEPTED
         if crowded is not None:
-            kernel.sent -= 1
             raise crowded
         delivery.cell, delivery.context, delivery.handler = waits_at
         return receipt
@@ -129,16 +126,10 @@ class Router(Front):
         return cell.enqueue(delivery, patient=patient)
 
     def _goes_to(self, cell: Cell, delivery: Delivery, patient: bool, tried: set[Cell] | None) -> bool:
-        kernel = self.kernel
-        try:
-            self._address(delivery, cell)
-        except BaseException:
-            kernel.sent -= 1
-            raise
+        self._address(delivery, cell)
         try:
             return self._offer(cell, delivery, patient, tried) is ACCEPTED
         except MailboxFull:
-            kernel.sent += 1
             return False
 
     def _address(self, delivery: Delivery, cell: Cell) -> None:
@@ -192,13 +183,13 @@ class Router(Front):
         slot = delivery.slot
         try:
             receipt = self._route(delivery, patient=True)
-        except Exception as error:
-            self.kernel.sent += 1  # it was sent long ago
+        except BaseException as error:  # its key is anybody's code, and the others are to go on
             self.kernel.record("poison", delivery, error)
+            lifecycle.crash_if_fatal(self, error)
             if room_slot is not None:
                 room_slot.answer(MISPLACED)
             elif slot is not None:
-                slot.fail(error)
+                slot.fail(error if isinstance(error, Exception) else misplaced(delivery, error))
             return
         if receipt is not ACCEPTED:
             if slot is not None:
@@ -208,6 +199,17 @@ class Router(Front):
             room_slot.answer(ACCEPTED)
         elif slot is not None:
             slot.admitted()
+
+
+def misplaced(delivery: Delivery, error: BaseException) -> ActorStopped:
+    """What an asker gets whose request had no place any more: an error that is not one of an actor's must not cross."""
+    failure = ActorStopped(
+        f"{delivery.cell.path} lost {type(delivery.message).__qualname__}, for the pool's key raised {type(error).__name__} when another worker was to get it",
+        path=delivery.cell.path,
+        begun=False,
+    )
+    failure.__cause__ = error
+    return failure
 
 
 def _is_down(cell: Cell) -> bool:

@@ -27,6 +27,7 @@ from retinue.actors.runtime.asks import QUEUED, WITHDRAWN
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, RUNNING, Cell
 from retinue.actors.runtime.current import Suspension
+from retinue.actors.runtime.depths import START_DEPTH, STEP_DEPTH, check_stack
 from retinue.actors.runtime.due import bound
 from retinue.actors.runtime.handlers import ASYNC, DEF
 from retinue.actors.runtime.stepping import close_left_open, drive, enter, enter_async, not_awaited
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("retinue.runtime")
 
-__all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "check_stack", "run_seed", "worker"]
+__all__ = ["BREATH", "TURN_MESSAGES", "Scheduler", "run_seed", "worker"]
 
 run_seed: ContextVar[int | None] = ContextVar("retinue_run_seed", default=None)
 """Set around a `trio.run` whose order is to follow from a seed: its systems must not look at the machine's clock either."""
@@ -63,10 +64,6 @@ IDLE_WORKERS: Final = 8
 """Workers that are kept while there is nothing to do."""
 
 
-START_DEPTH: Final = 40
-"""Calls on the stack that the start of a worker task may need, and more."""
-
-
 class Scheduler:
     """The ready queue and its workers. The mutable heart of a kernel, which derives from it.
 
@@ -79,6 +76,8 @@ class Scheduler:
         paced: The order of things follows from a seed, the system's or the run's: turns are counted, and the machine's clock decides nothing.
         luck: What delays are spread with.
         plain: Nothing on the way of a message needs more than the fast paths do (no loopback, no event ring, no seed, not closing).
+        unsettled: Asks whose handlers have failed where their askers' stacks were too full to see to it: (delivery, error, those before it).
+        missed: A worker should have been woken, and the stack was too full. Whoever comes next sees to it (`catch_up`).
     """
 
     ready: deque[Cell]
@@ -101,6 +100,8 @@ class Scheduler:
         self.quiet_waiters: list[trio.lowlevel.Task] = []
         self.closing = False
         self.plain = seed is None
+        self.unsettled: Any = None
+        self.missed = False
 
     # -- waking ------------------------------------------------------------------------------------------------------------------------------------
 
@@ -124,6 +125,21 @@ class Scheduler:
             self.start_worker()
             self.workers += 1
         self.lookers += 1
+        self.missed = False
+
+    def check_room(self) -> None:
+        """Raises RecursionError where a step that sends something could be cut off for want of stack, whatever it sends and whom it wakes."""
+        check_stack(STEP_DEPTH if self.lookers else STEP_DEPTH + START_DEPTH)
+
+    def catch_up(self) -> None:
+        """Wakes the worker that should have been woken, where there is room for that by now."""
+        if self.lookers:
+            self.missed = False
+        elif self.missed:
+            try:
+                self.wake()
+            except RecursionError:
+                self.missed = True
 
     def start_worker(self) -> None:
         """Starts one more worker task."""
@@ -147,7 +163,7 @@ class Scheduler:
 
     def is_quiet(self) -> bool:
         """Whether nothing is ready and no handler runs or is suspended."""
-        return not self.ready and len(self.parked) == self.workers and not self.inline_suspended
+        return not self.ready and len(self.parked) == self.workers and not self.inline_suspended and self.unsettled is None
 
     def notice_quiet(self) -> None:
         """Wakes who waits for a quiet moment, if this is one."""
@@ -160,6 +176,7 @@ class Scheduler:
     async def wait_quiet(self) -> None:
         """Returns at a moment when nothing is ready, running or suspended in a handler."""
         while not self.is_quiet():
+            self.catch_up()
             task = current_task()
             self.quiet_waiters.append(task)
 
@@ -238,6 +255,8 @@ async def _serve(kernel: Kernel, scope: trio.CancelScope) -> bool:
     next_cell: Callable[[], Cell] = kernel.next_cell if kernel.paced else ready.popleft
     longest = math.inf if kernel.paced else BREATH
     while True:
+        if kernel.unsettled is not None:
+            outcomes.settle_late(kernel)
         if not ready:
             if not await _park(kernel):
                 return False
@@ -384,12 +403,6 @@ async def _run_control(kernel: Kernel, cell: Cell) -> None:
             await kernel.breathe(cancel_shielded_checkpoint)
     if not control:
         cell.control = None
-
-
-def check_stack(depth: int) -> None:
-    """Raises RecursionError where there is no room for so many calls."""
-    if depth:
-        check_stack(depth - 1)
 
 
 def _step(function: Callable[[Any], Any], argument: Any) -> Any:

@@ -10,6 +10,7 @@ import trio
 
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.current import Delivery, current_variable, make_delivery
+from retinue.actors.runtime.depths import START_DEPTH, check_stack
 from retinue.actors.runtime.stepping import call, odd_exit, resume
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def start_owned(
     cell: Cell, security: SecurityContext, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], name: str
 ) -> OwnedTask:
     """Starts a task that the cell owns, under `security` and without a deadline."""
+    check_stack(START_DEPTH)  # trio's start of a task, cut off in the middle, cannot be undone
     task = OwnedTask(cell, name)
     cell.extras().tasks.add(task)
     turn: Delivery = make_delivery(cell, None, None, security, None)

@@ -19,6 +19,7 @@ import trio
 
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.current import Delivery, make_delivery
+from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.inlets import Inlet
 from retinue.mailbox.envelope import Postmark
@@ -319,6 +320,7 @@ class Timers:
 
     def _here(self, function: Callable[..., T], *arguments: Any) -> T:
         """Calls a function in the system's own thread."""
+        check_stack(STEP_DEPTH)
         if self._turn().thread:
             found: T = self._cell.kernel.portal.call(function, *arguments)
             return found

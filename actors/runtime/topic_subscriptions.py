@@ -14,6 +14,7 @@ import trio
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.cell import DEAD, IDLE, READY
 from retinue.actors.runtime.current import Delivery, make_delivery
+from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.inlets import Inlet
 from retinue.actors.runtime.names import tie, untie
@@ -71,6 +72,7 @@ class Subscription(Inlet):
             NoContext: Nobody's authority is in force.
         """
         kernel = self.cell.kernel
+        check_stack(STEP_DEPTH)
         turn = derivation.acting(kernel)
         if turn is not None and turn.cell is not self.cell:
             raise kernel.book.refused(

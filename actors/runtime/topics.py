@@ -16,7 +16,6 @@ from retinue.actors.runtime.cell import DEAD, Cell
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import check_cycle
 from retinue.actors.runtime.names import tie
-from retinue.actors.runtime.scheduler import check_stack
 from retinue.actors.runtime.topic_keys import Agreed, Topic, check_topic
 from retinue.actors.runtime.topic_reports import Published, Report
 from retinue.actors.runtime.topic_subscriptions import Listener, Subscription
@@ -46,9 +45,6 @@ MOST_TOPICS: Final = 1024
 """Topics that one actor may subscribe to."""
 
 _new = Delivery.__new__
-
-STACK: Final = 12
-"""Calls that sending to a subscriber may need: asked for before the first one, so that not only some get the message."""
 
 
 @attrs.frozen
@@ -108,6 +104,7 @@ class Topics:
 
     def subscribe(self, cell: Cell, topic: Topic[M], capacity: int, security: SecurityContext) -> Subscription:
         """The actor's subscription: the one that it has, with this capacity and authority from now on, or a new one."""
+        self._kernel.check_room()
         self.agreed.check(topic)
         entry = self._entries.get(topic.name)
         found = entry.subscriptions.get(cell) if entry is not None else None
@@ -147,6 +144,7 @@ class Topics:
 
     def unsubscribe(self, cell: Cell, topic: Topic[Any]) -> bool:
         """Ends the actor's subscription; False where it has none."""
+        self._kernel.check_room()
         entry = self._entries.get(self.agreed.check(topic).name)
         found = entry.subscriptions.get(cell) if entry is not None else None
         if found is None:
@@ -212,7 +210,7 @@ class Topics:
         if entry.topic is not topic and entry.topic != topic:  # two threads came at once, each with another one
             self.agreed.check(topic)
         kernel = self._kernel
-        check_stack(STACK)
+        kernel.check_room()  # before the first one, so that not only some get the message
         entry.published += 1
         subscriptions = entry.current()
         count, lagging = len(subscriptions), 0

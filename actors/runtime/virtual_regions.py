@@ -118,6 +118,7 @@ class Region:
         """
         kernel, ref = self.kernel, cell.ref
         assert isinstance(ref, VirtualRef)
+        kernel.check_room()
         if not self.open:
             return CLOSED if kernel.closing else STOPPED
         seat = self.seats.by_key.get(ref.key)
@@ -131,13 +132,8 @@ class Region:
             if refusal is not None:
                 if delivery.slot is None and not patient:
                     return receipt
-                kernel.sent -= 1  # what raises at the send site was never sent
                 raise refusal
-            try:
-                now = self._settle(ref)
-            except RecursionError:  # the sender's stack is full
-                kernel.sent -= 1
-                raise
+            now = self._settle(ref)
         ref._cell = now
         delivery.cell = now
         return now.enqueue(delivery, patient=patient)

@@ -49,6 +49,8 @@ class Watchdog:
         held = 0.0
         reported = False
         while not self._stop.wait(step):
+            if kernel.missed and not kernel.lookers:
+                kernel.portal.post(kernel.catch_up)
             now = self._fingerprint()
             if now is None or now != seen:
                 seen, held, reported = now, 0.0, False

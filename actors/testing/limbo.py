@@ -191,7 +191,6 @@ class Limbo:
         try:
             receipt = cell.enqueue(delivery, patient=held.patient)
         except RetinueError as error:  # no place for it in that mailbox, or no instance of a virtual actor; its sender has gone on
-            kernel.sent += 1
             kernel.record(_reason_of(error), delivery, error)
             if asker is not None:
                 asker.fail(error)
