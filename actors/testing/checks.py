@@ -7,18 +7,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import trio
+import trio.testing
 
+from retinue.actors.runtime.asks import DONE
 from retinue.actors.runtime.cell import DEAD, STATE_NAMES, WAITING
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.statistics import SystemStatistics, queued_of
+from retinue.actors.runtime.streams import StreamSlot
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.system import ActorSystem
     from retinue.mailbox.letters import DeadLetters
 
-__all__ = ["assert_conserved", "assert_no_dead_letters", "assert_quiet", "leaks", "wait_idle", "waiting_asks"]
+__all__ = ["assert_conserved", "assert_no_dead_letters", "assert_quiet", "leaks", "open_streams", "wait_idle", "waited_for", "waiting_asks"]
 
 MOST_SHOWN = 10
 """Lines of one kind in a text."""
@@ -182,6 +185,29 @@ def waiting_asks(system: ActorSystem) -> list[str]:
 
 
 _ASKS = {Ref.ask.__code__, Ref.send.__code__}
+
+
+def open_streams(system: ActorSystem) -> list[str]:
+    """The streams of this system that no actor reads, and that were neither read to their end nor left."""
+    found = []
+    for cell in system._kernel.cells()[1:]:
+        for delivery in (cell.turn, *cell.mail()):
+            slot = delivery.slot if delivery is not None else None
+            if isinstance(slot, StreamSlot) and not slot.closed and slot.stage < DONE and slot.delivery.asker is None:
+                found.append(
+                    f"the stream {type(slot.delivery.message).__qualname__} of {cell.path} is open: read it to its end, or leave its block"
+                )
+    return found
+
+
+async def waited_for(system: ActorSystem) -> list[str]:
+    """What the test itself still waits for: asks, and streams. What its other fixtures, which are left at the same time, cancel, is given the time for it."""
+    for _ in range(3):
+        if not (waiting_asks(system) or open_streams(system)):
+            return []
+        with trio.move_on_after(1.0):
+            await trio.testing.wait_all_tasks_blocked()
+    return waiting_asks(system) + open_streams(system)
 
 
 def leaks(system: ActorSystem) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -21,7 +21,7 @@ __all__: list[str] = []
 FIXTURE: Final = "actor_system"
 MARKER: Final = "actor_system"
 CLOCK: Final = "virtual_clock"
-OWN_OPTIONS: Final = ("checks", "dead_letters")
+OWN_OPTIONS: Final = ("checks", "dead_letters", "failures")
 """Options of the marker that are the plugin's own; the others are those of `rt.ActorSystem`."""
 
 _reports: pytest.StashKey[list[str]] = pytest.StashKey()
@@ -52,7 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         f"{MARKER}(**options): options of rt.ActorSystem for the fixture {FIXTURE}; checks=False leaves the checks after the test out; "
-        "dead_letters=False fails a test that made some, dead_letters=['stopped'] one that made others",
+        "dead_letters=False fails a test that made some, dead_letters=['stopped'] one that made others; "
+        "failures=False fails a test in which an actor failed, failures=[ValueError] one in which it did with another error",
     )
     seed = config.getoption("--retinue-seed")
     config.stash[_seed] = random.SystemRandom().randrange(2**31) if seed is None else seed
@@ -67,26 +68,31 @@ async def actor_system(request: pytest.FixtureRequest) -> AsyncIterator[ActorSys
 
     It is stopped after the test, which fails where something is left: actors, their threads, timers, unanswered asks, or messages that are nowhere.
     """
-    from retinue.actors.testing.checks import assert_no_dead_letters, leaks, waiting_asks
+    from retinue.actors.testing.checks import assert_no_dead_letters, leaks, waited_for
+    from retinue.actors.testing.logged import logged_errors
 
     options = _options(request.node)
-    checks, letters = options.pop("checks", True), options.pop("dead_letters", True)
+    checks, letters, failures = (options.pop(name, True) for name in OWN_OPTIONS)
     if request.config.getoption("--retinue-shuffle"):
         options.setdefault("seed", request.config.stash[_seed])
     options.setdefault("name", "test")
     found: list[str] = []
-    async with _system(options) as system:
-        yield system
-        if checks:
-            found = waiting_asks(system)
-        _note(request.node, system)
-        if letters is not True:
-            try:
-                assert_no_dead_letters(system, allow=letters or ())
-            except AssertionError as error:
-                found.append(
-                    f"{error}; @pytest.mark.{MARKER}(dead_letters={letters!r}) allows {'only those reasons' if letters else 'none'}"
-                )
+    expected = tuple(failures) if isinstance(failures, Iterable) else ()
+    with logged_errors(expected) as logged:
+        async with _system(options) as system:
+            yield system
+            if checks:
+                found = await waited_for(system)
+            _note(request.node, system)
+            if letters is not True:
+                try:
+                    assert_no_dead_letters(system, allow=letters or ())
+                except AssertionError as error:
+                    found.append(
+                        f"{error}; @pytest.mark.{MARKER}(dead_letters={letters!r}) allows {'only those reasons' if letters else 'none'}"
+                    )
+    if failures is not True:
+        found += logged.lines
     if checks:
         found += leaks(system)
     if found:
@@ -116,11 +122,23 @@ def _options(item: pytest.Item) -> dict[str, Any]:
         for name, value in marker.kwargs.items():
             options.setdefault(name, value)
     letters = options.get("dead_letters", True)
-    if not isinstance(letters, bool) and (isinstance(letters, str) or not all(isinstance(reason, str) for reason in letters)):
+    if not isinstance(letters, bool) and not (
+        isinstance(letters, list | tuple | set) and all(isinstance(reason, str) for reason in letters)
+    ):
         pytest.fail(
             f"@pytest.mark.{MARKER}(dead_letters={letters!r}): give False, True or a list of reasons that are expected", pytrace=False
         )
+    failures = options.get("failures", True)
+    if not isinstance(failures, bool) and not _are_errors(failures):
+        pytest.fail(
+            f"@pytest.mark.{MARKER}(failures={failures!r}): give False, True or a list of classes of errors that are expected",
+            pytrace=False,
+        )
     return options
+
+
+def _are_errors(failures: object) -> bool:
+    return isinstance(failures, list | tuple | set) and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in failures)
 
 
 def _system(options: dict[str, Any]) -> ActorSystem:
@@ -152,9 +170,15 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
 
 def _missing(request: pytest.FixtureRequest) -> str | None:
     """What keeps the asynchronous fixture from being run, and the fix; None where nothing does."""
+    config = request.config
+    if config.pluginmanager.hasplugin("asyncio") and "auto" in (config.getoption("asyncio_mode", None), config.getini("asyncio_mode")):
+        return (
+            f"the fixture {FIXTURE} runs under trio, and pytest-asyncio's mode `auto` takes every async test and fixture for asyncio: set "
+            "`asyncio_mode = strict` in pytest's configuration, and mark asyncio's tests with @pytest.mark.asyncio"
+        )
     if "anyio_backend" in request.fixturenames:
         return None
-    if not request.config.pluginmanager.hasplugin("trio"):
+    if not config.pluginmanager.hasplugin("trio"):
         return f"the fixture {FIXTURE} is run by pytest-trio, which is not installed: pip install pytest-trio"
     if request.node.get_closest_marker("trio") is None:
         return (

@@ -143,11 +143,18 @@ class Probe:
         return received.message
 
     async def expect_nothing(self, within: float = 0.1) -> None:
-        """Waits, and raises AssertionError where a message is there that was not looked at, or comes in so many seconds of trio's clock (default 0.1)."""
+        """Waits, and raises AssertionError where a message is there that was not looked at, or comes in so many seconds of trio's clock (default 0.1).
+
+        So it does for a probe that has been stopped, which gets none whatever happens.
+        """
         await trio.lowlevel.checkpoint()
         if await self._is_there(within):
             others = [_shown(received.message) + self._from(received) for received in self._unread]
             raise AssertionError(f"{self.ref.path} expected nothing for {within:g} s, and got {_listed(others)}")
+        if not self.ref.alive:
+            raise AssertionError(
+                f"{self.ref.path} expected nothing for {within:g} s, but it has been stopped, and gets nothing whatever is sent"
+            )
 
     @overload
     async def fish(self, what: type[M], *, timeout: float = ...) -> M: ...

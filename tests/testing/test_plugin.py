@@ -73,6 +73,33 @@ def run_pytest(folder: Path, body: str, *options: str, head: str = HEAD, trio_mo
 
 
 GOOD = """
+@rt.message
+class Flow(rt.Stream[int]):
+    pass
+
+class Never(rt.Actor):
+    @rt.handler
+    def get(self, message: Get) -> int:
+        self.slot = self.ctx.defer()
+
+    @rt.handler
+    async def flow(self, message: Flow):
+        yield 1
+        await trio.sleep(1000)
+
+class Weak(rt.Actor):
+    @rt.handler
+    def note(self, message: Note) -> None:
+        raise ValueError("secret 42")
+
+    def on_stop(self, reason) -> None:
+        raise ValueError
+
+async def read(ref):
+    async with ref.stream(Flow()) as items:
+        async for _ in items:
+            pass
+
 async def test_root(actor_system):
     box = await actor_system.spawn(Box)
     box.tell(Note(1))
@@ -117,6 +144,24 @@ async def test_letters_allowed(actor_system):
     gone.tell(Note(5))
 
 @pytest.fixture
+async def own_nursery():
+    async with trio.open_nursery() as nursery:
+        yield nursery
+        await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+
+@pytest.mark.parametrize("number", range(5))
+async def test_cleans_up(own_nursery, actor_system, number):
+    never = await actor_system.spawn(Never)
+    own_nursery.start_soon(never.ask, Get())
+    own_nursery.start_soon(read, never)
+    await actor_system.wait_quiet()
+
+@pytest.mark.actor_system(failures=[ValueError])
+async def test_failures_expected(actor_system):
+    (await actor_system.spawn(Weak)).tell(Note())
+
+@pytest.fixture
 async def hours(virtual_clock):
     await trio.sleep(3600)
     return trio.current_time
@@ -153,11 +198,6 @@ async def test_thread(actor_system):
     stuck = await actor_system.spawn(Stuck, name="stuck")
     stuck.tell(Note())
 
-class Never(rt.Actor):
-    @rt.handler
-    def get(self, message: Get) -> int:
-        self.slot = self.ctx.defer()
-
 async def asks_in_vain(never):
     with trio.CancelScope(shield=True):
         try:
@@ -169,6 +209,24 @@ async def test_ask(actor_system):
     never = await actor_system.spawn(Never, name="never")
     trio.lowlevel.spawn_system_task(asks_in_vain, never, context=contextvars.copy_context())
     await trio.testing.wait_all_tasks_blocked()
+
+async def test_stream(actor_system):
+    never = await actor_system.spawn(Never, name="never")
+    items = await never.stream(Flow()).__aenter__()
+    async for _ in items:
+        break
+
+@pytest.mark.actor_system(failures=False)
+async def test_failing(actor_system):
+    (await actor_system.spawn(Weak, name="weak")).tell(Note())
+
+@pytest.mark.actor_system(failures=[KeyError])
+async def test_failing_otherwise(actor_system):
+    await actor_system.spawn(Weak, name="weak")
+
+@pytest.mark.actor_system(failures=ValueError)
+async def test_odd_failures(actor_system):
+    pass
 
 async def test_books(actor_system):
     actor_system._kernel.sent += 1
@@ -241,9 +299,9 @@ def section(ran: Ran, name: str) -> str:
 
 
 def test_the_fixtures_serve_good_tests_and_say_nothing_of_them(ran):
-    assert ran.counts() == {"passed": 10, "failed": 14}, ran.text
+    assert ran.counts() == {"passed": 16, "failed": 18}, ran.text
     names = ["test_root", "test_options", "test_both", "test_time", "test_own_fixtures", "test_not_checked"]
-    names += ["test_letters_allowed", "test_clock_of_a_fixture", "test_clock_of_a_marker", "test_clock_by_name"]
+    names += ["test_letters_allowed", "test_failures_expected", "test_clock_of_a_fixture", "test_clock_of_a_marker", "test_clock_by_name"]
     assert re.findall(r"^PASSED \S+::(\w+)$", ran.text, re.MULTILINE) == names
 
 
@@ -252,6 +310,9 @@ def test_the_fixtures_serve_good_tests_and_say_nothing_of_them(ran):
     [
         ("test_thread", r"1 threads of blocking actors did not come back and were left behind; alive are: retinue /user/stuck"),
         ("test_ask", r"Get to /user/never is unanswered: the task .*asks_in_vain waits for it, .*test_it\.py:\d+"),
+        ("test_stream", r"the stream Flow of /user/never is open: read it to its end, or leave its block"),
+        ("test_failing", r"logged as an error: /user/weak failed on Note \(ValueError\)\n.*on_stop\(.*\) failed \(ValueError\)"),
+        ("test_failing_otherwise", r"logged as an error: /user/weak: on_stop\(.*\) failed \(ValueError\)"),
         ("test_books", r"1 messages were sent, and 0 handled \+ 0 dead letters \+ 0 queued are 0: 1 are nowhere"),
         ("test_cell", r"1 actors were spawned, and 0 have stopped"),
     ],
@@ -272,10 +333,11 @@ def test_a_failed_test_says_its_seed_and_how_its_system_was(ran):
 
 def test_options_of_the_marker_are_those_of_a_system_and_given_by_name(ran):
     assert "takes options by name, as rt.ActorSystem does" in section(ran, "test_positional")
-    text = "@pytest.mark.actor_system(sede=…): there is no such option; there are checks, dead_letters, name, data_dir, permissions,"
+    text = "@pytest.mark.actor_system(sede=…): there is no such option; there are checks, dead_letters, failures, name, data_dir, permissions,"
     assert text in section(ran, "test_misspelt")
     assert "the options stand in @pytest.mark.actor_system" in section(ran, "test_odd")
     assert "give False, True or a list of reasons" in section(ran, "test_odd_letters")
+    assert "give False, True or a list of classes of errors" in section(ran, "test_odd_failures")
 
 
 def test_dead_letters_fail_a_test_that_is_marked_so(ran):
@@ -328,6 +390,25 @@ def test_plain(actor_system):
 def test_clock(virtual_clock):
     assert virtual_clock.current_time() == 0
 """
+
+ASYNCIO_AUTO = """
+import pytest
+
+def pytest_addoption(parser):
+    parser.addini("asyncio_mode", "as pytest-asyncio has it", default="auto")
+
+def pytest_configure(config):
+    config.pluginmanager.register(object(), "asyncio")
+"""
+
+
+@pytest.mark.slow
+def test_beside_an_asyncio_that_takes_all_tests_the_fixture_says_so(tmp_path):
+    (tmp_path / "conftest.py").write_text(ASYNCIO_AUTO, encoding="utf-8")
+    ran = run_pytest(tmp_path, "async def test_it(actor_system): ...")
+    assert "set `asyncio_mode = strict`" in ran.text, ran.text
+    assert run_pytest(tmp_path, "async def test_it(actor_system): ...", "-o", "asyncio_mode=strict").counts() == {"passed": 1}
+
 
 PLAIN_AMONG_OTHERS = """
 def test_plain(actor_system):

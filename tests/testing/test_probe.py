@@ -233,3 +233,12 @@ async def test_topics_and_listings_reach_a_probe_with_the_notice_of_what_was_mis
         lagged = await probe.expect(rt.Lagged)
         assert lagged.topic == "prices"
         assert await probe.expect(Note) == Note(lagged.missed)
+
+
+async def test_a_probe_that_was_stopped_does_not_say_that_nothing_came(clock):
+    async with rt.ActorSystem() as system:
+        probe = await Probe.spawn(system)
+        await probe.expect_nothing()
+        await probe.ref.stop()
+        with pytest.raises(AssertionError, match="has been stopped"):
+            await probe.expect_nothing()
