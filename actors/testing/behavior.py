@@ -409,8 +409,11 @@ class BehaviorTest(Generic[A]):
         kernel.thread = get_ident()
         kernel.effects = self.effects = []
         try:
-            with outside_of_trio():
-                return function(*arguments)
+            with outside_of_trio() as loop:
+                result = function(*arguments)
+            if loop.asked is not None:  # and caught by the actor, in a bare `except`
+                raise loop_needed(loop.asked, self._cell.spec.cls.__qualname__)
+            return result
         except Halt as halt:
             raise halt.error from None
         except (RuntimeError, AttributeError, LoopNeeded) as error:

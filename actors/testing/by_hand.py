@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from retinue.actors.runtime.stepping import run_context
 from retinue.actors.testing.errors import NeedsLoop
 
-__all__ = ["LoopNeeded", "loop_needed", "outside_of_trio", "run_by_hand"]
+__all__ = ["LoopNeeded", "NoLoop", "loop_needed", "outside_of_trio", "run_by_hand"]
 
 _NO_LOOP = ("must be called from async context", "no running event loop", "'RunContext' object has no attribute")
 """What trio and asyncio say outside of a run."""
@@ -23,21 +23,30 @@ class LoopNeeded(BaseException):
     """Something asked for trio's loop; no `except Exception` of the actor's stands in its way."""
 
 
-class _NoLoop:
-    """What trio finds in place of its loop."""
+class NoLoop:
+    """What trio finds in place of its loop.
+
+    Attributes:
+        asked: What was raised last for whoever asked for it, None where nobody did.
+    """
+
+    def __init__(self) -> None:
+        self.asked: LoopNeeded | None = None
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise LoopNeeded(name)
+        self.asked = LoopNeeded(name)
+        raise self.asked
 
 
 @contextmanager
-def outside_of_trio() -> Iterator[None]:
+def outside_of_trio() -> Iterator[NoLoop]:
     """Hides a trio run that the test itself may be in: what needs a loop is refused there as elsewhere, instead of being begun by a task that cannot end it."""
+    found = NoLoop()
     hidden = {name: getattr(run_context, name) for name in ("task", "runner") if hasattr(run_context, name)}
     for name in ("task", "runner"):
-        setattr(run_context, name, _NoLoop())
+        setattr(run_context, name, found)
     try:
-        yield
+        yield found
     finally:
         for name in ("task", "runner"):
             if name in hidden:

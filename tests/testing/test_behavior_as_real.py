@@ -64,6 +64,14 @@ def test_a_need_of_a_loop_is_told_whatever_errors_the_actor_catches() -> None:
             except Exception:
                 return "something else"
 
+        @rt.handler
+        async def pay(self, message: Pay) -> str:
+            try:
+                await trio.sleep(1)
+            except BaseException:
+                pass
+            return "paid"
+
     async def sleep() -> None:
         await trio.sleep(1)
 
@@ -76,6 +84,8 @@ def test_a_need_of_a_loop_is_told_whatever_errors_the_actor_catches() -> None:
     for wait in waits:
         with pytest.raises(rtt.NeedsLoop):
             rtt.BehaviorTest(Careful).ask(Do(wait))
+    with pytest.raises(rtt.NeedsLoop, match=r"trio\.sleep|trio\.current_time"):
+        rtt.BehaviorTest(Careful).ask(Pay(1))
 
 
 async def _wait(_: Puppet) -> None:
