@@ -106,6 +106,8 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
         _let_go(delivery)
         return answer
     _settle(kernel, cell, delivery, answer, "poison" if not denied else "expired" if is_a(failure, Expired) else "denied")
+    if denied and cell.extra is not None and cell.extra.timers is not None:
+        cell.extra.timers.refused(delivery, failure)
     if fatal is not None and not own:
         kernel.crash(fatal)
         lifecycle.request_stop(cell, lifecycle.FAILED, fatal)

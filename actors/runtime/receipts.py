@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-__all__ = ["ACCEPTED", "CLOSED", "DENIED", "DROPPED_NEWEST", "FULL", "HANDED_OVER", "MISPLACED", "STOPPED", "Receipt"]
+__all__ = ["ACCEPTED", "CLOSED", "DENIED", "DROPPED_NEWEST", "EXPIRED", "FULL", "HANDED_OVER", "MISPLACED", "STOPPED", "Receipt"]
 
 
 @final
@@ -13,8 +13,8 @@ class Receipt:
 
     Attributes:
         accepted: The message waits in the target's mailbox. (It may still be dropped or refused later: then it is a dead letter.)
-        reason: None when accepted, else the dead letter's reason: "stopped", "mailbox_full", "dropped_newest", "denied", "system_closed", "poison" (it waited
-            for room, and the mailbox's key failed on it). A message handed over from another thread is accepted with the reason "handed_over": its place
+        reason: None when accepted, else the dead letter's reason: "stopped", "mailbox_full", "dropped_newest", "denied" or "expired" (by the gate, before a
+            virtual actor was activated), "system_closed", "poison" (it waited for room, and the mailbox's key failed on it). A message handed over from another thread is accepted with the reason "handed_over": its place
             in the mailbox is decided a moment later.
 
     Two receipts that say the same are equal; a copy is the receipt itself.
@@ -62,5 +62,6 @@ STOPPED: Final = Receipt(False, "stopped")
 FULL: Final = Receipt(False, "mailbox_full")
 DROPPED_NEWEST: Final = Receipt(False, "dropped_newest")
 DENIED: Final = Receipt(False, "denied")
+EXPIRED: Final = Receipt(False, "expired")
 CLOSED: Final = Receipt(False, "system_closed")
 MISPLACED: Final = Receipt(False, "poison")

@@ -55,9 +55,13 @@ class _Timer:
         entry: Its deadline; None once it will not tick any more.
         tick: The tick that waits, if one does.
         skipped: Ticks that came due while another one waited.
+        hash: Its key's, when it was set.
+        place: Its number in its table.
     """
 
-    __slots__ = ("count", "entry", "handler", "interval", "key", "message", "security", "skipped", "start", "table", "tick", "trace")
+    __slots__ = (
+        "count", "entry", "handler", "hash", "interval", "key", "message", "place", "security", "skipped", "start", "table", "tick", "trace",
+    )  # fmt: skip
 
     def __init__(
         self, table: TimerTable, key: Hashable, message: Any, handler: HandlerInfo, security: SecurityContext, trace: str | None
@@ -74,6 +78,7 @@ class _Timer:
         self.entry: Entry | None = None
         self.tick: Delivery | None = None
         self.skipped = 0
+        self.hash = self.place = 0
 
     def arm(self, due: float) -> None:
         """The next tick comes then."""
@@ -95,7 +100,7 @@ class _Timer:
         self.entry = None
         cell.kernel.timers -= 1
         if cell.closed or (cell.kernel.closing and not cell.kernel.household.owns(cell)):  # what is there is done, and nothing is begun
-            for timer in self.table.by_key.values():
+            for timer in self.table.timers.values():
                 timer.disarm()  # what waits is refused at the actor's end, with its other mail
             return
         if self.interval is None:
@@ -153,19 +158,57 @@ class _Timer:
 class TimerTable:
     """The timers of one actor's instance; `Extra.timers` while there is one.
 
+    A key's own methods are anybody's code. They are called where the actor names a key, and nowhere else: what is taken out is taken out by identity.
+
     Attributes:
-        by_key: The timers that may tick, or whose tick waits.
+        timers: The timers that may tick, or whose tick waits, by the number of their place: that of the first timer of that key.
+        by_hash: The same by their keys' hashes.
         waiting: The ticks that wait.
         inlet: Where they wait; None while none does, for most timers of idle actors are far from due.
+        taken: The last tick that left for its turn, and its timer, while that goes on.
     """
 
-    __slots__ = ("by_key", "cell", "inlet", "waiting")
+    __slots__ = ("_places", "by_hash", "cell", "inlet", "taken", "timers", "waiting")
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
-        self.by_key: dict[Hashable, _Timer] = {}
+        self.timers: dict[int, _Timer] = {}
+        self.by_hash: dict[int, list[_Timer]] = {}
         self.waiting: dict[Delivery, _Timer] = {}
         self.inlet: Inlet | None = None
+        self.taken: tuple[Delivery, _Timer] | None = None
+        self._places = 0
+
+    def find(self, key: Hashable) -> _Timer | None:
+        """The timer of that key. Raises what the key's own methods raise."""
+        for timer in self.by_hash.get(hash(key), ()):
+            if timer.key is key or timer.key == key:
+                return timer
+        return None
+
+    def add(self, timer: _Timer, key_hash: int, old: _Timer | None) -> None:
+        """One more timer, or one in the place of an old one."""
+        if old is None:
+            self._places += 1
+            timer.place = self._places
+            timer.hash = key_hash
+            self.by_hash.setdefault(key_hash, []).append(timer)
+        else:
+            timer.place, timer.hash, timer.key = old.place, old.hash, old.key
+            self.by_hash[old.hash] = [timer if one is old else one for one in self.by_hash[old.hash]]
+        self.timers[timer.place] = timer
+
+    def remove(self, timer: _Timer) -> bool:
+        """Takes it out; False where it is not there any more."""
+        if self.timers.get(timer.place) is not timer:
+            return False
+        del self.timers[timer.place]
+        left = [one for one in self.by_hash[timer.hash] if one is not timer]
+        if left:
+            self.by_hash[timer.hash] = left
+        else:
+            del self.by_hash[timer.hash]
+        return True
 
     def _taken(self, tick: Delivery) -> None:
         """A tick has left for its turn: whatever is done to its timer from now on, the actor has it."""
@@ -173,16 +216,29 @@ class TimerTable:
         timer.tick = None
         self._leave_inlet()
         if timer.entry is None or timer.has_ended():
-            try:
-                self.drop(timer)
-            except Exception as error:  # a key's own methods are anybody's code, and this is the scheduler's task
-                _log.error("%s: the key of one of its timers cannot be compared any more (%s)", self.cell.path, type(error).__qualname__)
+            self.drop(timer)
+        else:
+            self.taken = tick, timer
+
+    def refused(self, tick: Delivery, error: BaseException) -> None:
+        """Something was refused while this message was handled. Where that was a tick, and the gate that refused it, its timer ends: it would be refused for ever."""
+        taken, self.taken = self.taken, None
+        if taken is None or taken[0] is not tick:
+            return
+        timer = taken[1]
+        operation = timer.handler.requires
+        by_gate = (
+            operation is not None and getattr(error, "operation", None) == operation and getattr(error, "path", None) == self.cell.path
+        )
+        if by_gate and self.timers.get(timer.place) is timer:
+            self.end(timer)
+            self.drop(timer)
+            _log.warning("%s: a timer has ended, for its %s was refused", self.cell.path, type(timer.message).__qualname__)
 
     def drop(self, timer: _Timer) -> None:
         """Forgets a timer that will not tick any more, once its last tick was taken."""
         timer.disarm()
-        if timer.tick is None and self.by_key.get(timer.key) is timer:
-            del self.by_key[timer.key]
+        if timer.tick is None and self.remove(timer):
             self._leave_if_empty()
 
     def end(self, timer: _Timer) -> None:
@@ -198,8 +254,9 @@ class TimerTable:
 
     def clear(self) -> int:
         """Ends all of them; returns how many."""
-        timers = list(self.by_key.values())
-        self.by_key.clear()
+        timers = list(self.timers.values())
+        self.timers.clear()
+        self.by_hash.clear()
         for timer in timers:
             self.end(timer)
         self._leave_if_empty()
@@ -211,7 +268,7 @@ class TimerTable:
 
     def _leave_if_empty(self) -> None:
         extra = self.cell.extra
-        if not self.by_key and extra is not None and extra.timers is self:
+        if not self.timers and extra is not None and extra.timers is self:
             extra.timers = None
 
 
@@ -225,7 +282,7 @@ def clear_timers(cell: Cell) -> None:
 def armed_of(cell: Cell) -> int:
     """How many timers of the actor will tick."""
     table = cell.extra.timers if cell.extra is not None else None
-    return sum(timer.entry is not None for timer in table.by_key.values()) if table is not None else 0
+    return sum(timer.entry is not None for timer in table.timers.values()) if table is not None else 0
 
 
 class Timers:
@@ -236,8 +293,8 @@ class Timers:
     `on_start`, and they are there again after a restart.
 
     A tick is a message from the actor to itself (`self.ctx.sender` is its own ref), under the authority of the turn that set the timer and without that turn's deadline
-    and approvals. It waits beside the mailbox, so a full mailbox does not keep it out. At most one tick of a key waits. A timer whose authority has expired or was
-    revoked ends with its next tick, which is refused.
+    and approvals. It waits beside the mailbox, so a full mailbox does not keep it out. At most one tick of a key waits. A timer ends with the first tick that the gate
+    refuses: its authority has expired, was revoked or does not permit it, a budget is used up, a policy says no.
     """
 
     __slots__ = ("_cell", "_turn")
@@ -356,19 +413,21 @@ def _put(
     if cell.closed:
         raise NoContext(f"{cell.path} is stopping and sets no more timers")
     extra = cell.extras()
+    key_hash, old = hash(key), _find(cell, key)
     table = extra.timers
     if table is None:
         table = TimerTable(cell)
-    old = table.by_key.get(key)
+    if old is not None and table.timers.get(old.place) is not old:
+        old = None  # the key's own methods have cancelled it
     if old is not None:
         table.end(old)
-    elif len(table.by_key) >= MAX_TIMERS:
+    elif len(table.timers) >= MAX_TIMERS:
         raise DefinitionError(
             f"{cell.path} has {MAX_TIMERS} timers, and no actor has more: cancel some, or let one timer serve several purposes"
         )
     timer = _Timer(table, key, message, handler, security, trace)
     timer.interval = interval
-    table.by_key[key] = timer
+    table.add(timer, key_hash, old)
     extra.timers = table
     timer.start = trio.current_time() + after
     timer.arm(timer.start)
@@ -378,7 +437,7 @@ def _cancel(cell: Cell, key: Hashable) -> bool:
     timer = _find(cell, key)
     if timer is None:
         return False
-    del timer.table.by_key[timer.key]
+    timer.table.remove(timer)
     timer.table.end(timer)
     timer.table._leave_if_empty()
     return True
@@ -391,7 +450,7 @@ def _cancel_all(cell: Cell) -> int:
 
 def _keys(cell: Cell) -> tuple[Hashable, ...]:
     table = cell.extra.timers if cell.extra is not None else None
-    return tuple(table.by_key) if table is not None else ()
+    return tuple(timer.key for timer in table.timers.values()) if table is not None else ()
 
 
 def _skipped(cell: Cell, key: Hashable) -> int:
@@ -406,7 +465,7 @@ def _contains(cell: Cell, key: Hashable) -> bool:
 def _find(cell: Cell, key: Hashable) -> _Timer | None:
     _check_key(key)
     table = cell.extra.timers if cell.extra is not None else None
-    return table.by_key.get(key) if table is not None else None
+    return table.find(key) if table is not None else None
 
 
 def _check_key(key: object) -> None:

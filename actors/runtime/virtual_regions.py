@@ -26,13 +26,13 @@ from retinue.actors.runtime.cell import DEAD, Cell, Spec
 from retinue.actors.runtime.current import Delivery, make_delivery
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.passivation import CROWDED, Seat, Seats, is_needed
-from retinue.actors.runtime.receipts import CLOSED, DENIED, FULL, STOPPED, Receipt
+from retinue.actors.runtime.receipts import CLOSED, DENIED, EXPIRED, FULL, STOPPED, Receipt
 from retinue.actors.runtime.ref import new_cell
 from retinue.actors.runtime.virtual_keys import check_key, key_of, segment_of
 from retinue.actors.runtime.virtual_refs import VirtualRef
 from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.errors import MailboxFull
-from retinue.security.errors import AuthorityError
+from retinue.security.errors import AuthorityError, Expired
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
@@ -126,7 +126,7 @@ class Region:
             now = seat.cell
         else:
             refusal: Exception | None = self._refusal(cell, delivery)
-            receipt = DENIED
+            receipt = EXPIRED if isinstance(refusal, Expired) else DENIED
             if refusal is None and not self.seats.make_room():
                 refusal, receipt = self._full(delivery), FULL
             if refusal is not None:

@@ -261,7 +261,7 @@ async def test_a_key_that_turns_bad_later_does_no_harm_beyond_its_timer(autojump
         key.good = False
         await trio.sleep(2.5)
         assert words(seen) == ["odd", "fine", "fine"]
-        assert await ref.ask(Call(lambda actor: actor.ctx.timers.cancel_all())) == 2
+        assert await ref.ask(Call(lambda actor: actor.ctx.timers.cancel_all())) == 1
         assert conserved(system)
 
 

@@ -140,7 +140,8 @@ async def test_an_expired_or_revoked_sender_wakes_none(autojump_clock: MockClock
         await trio.sleep(6)
         with pytest.raises(rt.Expired):
             await safes["a"].ask(Touch(), context=short)
-        assert safes["a"].tell(Touch(), context=short).reason == "denied"
+        assert safes["a"].tell(Touch(), context=short).reason == "expired"
+        assert reasons(system) == {"expired": 1}, "as at a plain actor"
         with pytest.raises(rt.Revoked):
             await safes["a"].ask(Touch(), context=gone)
         assert made == []
