@@ -149,7 +149,7 @@ def _code(target: type[pykka.Actor], method: str | None) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _check_fields(kind: type[Message], target: type[pykka.Actor], method: str) -> None:
+def _check_fields(kind: Any, target: type[pykka.Actor], method: str) -> None:
     """Refuses a message whose fields the method cannot be called with. What is no plain function is left to itself, and so is one that somebody has wrapped."""
     found = inspect.getattr_static(target, method)
     function = found.__func__ if isinstance(found, classmethod | staticmethod) else found

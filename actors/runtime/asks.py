@@ -169,7 +169,8 @@ class AskSlot:
         if delivery.thread:
             state = "goes on in its actor's thread, which cannot be cancelled"
         elif cell.turn is not delivery:
-            state = getattr(self.owner, "fate", None) or getattr(cell.spec.cls, "_unanswered", "had been deferred, and was not answered")
+            deferred: str = getattr(cell.spec.cls, "_unanswered", "had been deferred, and was not answered")
+            state = getattr(self.owner, "fate", deferred)
         elif self.detached or (delivery.handler is not None and delivery.handler.shield):
             state = f"is still being handled and goes on, for {'it is detached' if self.detached else 'its handler is shielded'}"
         else:

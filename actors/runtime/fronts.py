@@ -163,8 +163,10 @@ class Front(Cell):
         place = Place(cell.path)
         place.cell = cell
         place.region = region
+        known = region is not None and any(other.region is region for other in self.places)
         self.places.append(place)
-        self.employ(place)
+        if not known:  # one end of a region is that of all its keys
+            self.employ(place)
 
     def leave(self, place: Place) -> None:
         """A member leaves the group and lives on; what it has got by the group stays with it."""
@@ -178,7 +180,8 @@ class Front(Cell):
         if self.closed or kernel.closing or self.state == DEAD:
             return
         if self.staff is None:
-            self.places.remove(place)
+            region = place.region
+            self.places[:] = [one for one in self.places if (one is not place if region is None else one.region is not region)]
             if not self.places and not self.lasting:
                 lifecycle.request_stop(self, StopReason.STOPPED, None)
                 return

@@ -411,8 +411,8 @@ class ActorSystem:
         """Puts one ref before actors that live already. It supervises nobody.
 
         Args:
-            members: Their refs: the group ends when the last one has ended. Or an `rt.ServiceKey`: whoever is registered for it now and later on, as far as the
-                group's grant may address them; while there is nobody, messages wait at the group, up to 1,024.
+            members: Their refs: the group ends when the last one has ended (a virtual actor: when its region has). Or an `rt.ServiceKey`:
+                whoever is registered for it now and later on, as far as the group's grant may address them; while there is nobody, messages wait at the group, up to 1,024.
             pool: Who gets which message: `rt.Pool.round_robin()`, `.least_loaded()` or `.consistent_hash(key=…)`; its size does not count.
             cls: What they are; refs of others are refused. Default: the class of the first one, or of the key.
             name: The group's name.

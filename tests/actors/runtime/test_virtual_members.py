@@ -79,6 +79,21 @@ async def test_such_a_group_ends_with_its_region(kind: str) -> None:
         assert isinstance(error, rt.ActorStopped)
 
 
+async def test_a_group_of_many_keys_costs_its_region_one_watch() -> None:
+    async with make() as system:
+        sessions = await system.spawn_virtual(Session, Book(), name="sessions")
+        group = await system.spawn_group([sessions[str(number)] for number in range(1000)], pool=rt.Pool.round_robin())
+        assert len(system.registry._walk("/user/sessions").extras().watchers) == 1
+        watch = await system.watch(group)
+        for number in range(1000):
+            assert group.tell(Number("x", number))
+        await system.wait_quiet()
+        assert len(sessions.active()) == 1000
+        await sessions.stop()
+        await watch.wait()
+        assert not group.alive and conserved(system)
+
+
 async def test_a_group_asks_streams_and_finds_room_at_virtual_actors(autojump_clock: MockClock) -> None:
     async with make() as system:
         sessions = await system.spawn_virtual(Session, Book(), name="sessions", mailbox=rt.Mailbox.bounded(1))
