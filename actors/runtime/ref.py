@@ -155,14 +155,12 @@ class Ref(Generic[A_co]):
         delivery = _new(Delivery)
         delivery.message = message
         delivery.context = sending
-        delivery.cell = cell
-        delivery.handler = handler
+        delivery.cell, delivery.handler = cell, handler
         delivery.source = asker
         delivery.timeout = timeout
         delivery.slot = delivery.postmark = delivery.waits = delivery.suspension = delivery.received = None
         delivery.depth = depth
-        cell.state = RUNNING
-        cell.turn = delivery
+        cell.state, cell.turn = RUNNING, delivery
         kernel.running = cell
         kernel.asks = asks = kernel.asks + 1
         began = 0.0 if asks & 63 else perf_counter()

@@ -146,4 +146,5 @@ def next_delay(cell: Cell, luck: Any = random) -> float | None:
     wait = 0.0 if calm else min(max(extra.delay * 2, first), longest)
     extra.delay = wait
     history.append(now)
-    return wait * (1 + JITTER * (luck.random() * 2 - 1))
+    share: float = luck.random()
+    return wait * (1 + JITTER * (share * 2 - 1))
