@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from trio.testing import MockClock
 import retinue as rt
 from core_authority import error_of
 from core_hosts import conserved, reasons
-from virtual_players import Book, Count, Number, Run, RunAsync, Session, Up, seconds
+from virtual_players import Book, Broken, Count, Fail, Number, Run, RunAsync, Session, Up, seconds
 
 POOLS = {
     "round_robin": rt.Pool.round_robin(),
@@ -147,6 +148,57 @@ async def test_a_group_makes_no_virtual_actor_for_who_may_not_use_it() -> None:
             assert isinstance(await error_of(ask), rt.Denied)
         assert vaults.active() == () and conserved(system)
         assert await group.ask(Count()) == 1
+
+
+@pytest.mark.parametrize("kind", POOLS)
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_becomes_of_the_members_every_message_is_in_the_books(kind: str, seed: int, autojump_clock: MockClock) -> None:
+    dice = random.Random(seed)
+    async with make(seed=seed) as system:
+        book = Book(on_stop=lambda _, __: seconds(0.5))
+        options: dict[str, Any] = {"idle": 4, "capacity": dice.choice([1, 2, 6]), "mailbox": rt.Mailbox.bounded(dice.choice([1, 3]))}
+        sessions = await system.spawn_virtual(Session, book, name="sessions", **options)
+        members = [sessions[key] for key in "abcd"]
+        group = await system.spawn_group(members, pool=POOLS[kind], name="group")
+        told = answered = refused = 0
+
+        async def ask() -> None:
+            nonlocal answered, refused
+            message = dice.choice([Count(), Fail(), RunAsync(lambda _: seconds(1)), RunAsync(lambda self: self.ctx.stop() or seconds(0.1))])
+            try:
+                await group.ask(message, timeout=dice.choice([0.5, 3, 60]))
+            except (rt.RetinueError, Broken):
+                refused += 1
+            else:
+                answered += 1
+
+        async def send() -> None:
+            nonlocal refused
+            try:
+                await group.send(Number("x", 1), timeout=dice.choice([0.5, 5]))
+            except rt.RetinueError:
+                refused += 1
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(150):
+                what = dice.random()
+                if what < 0.4:
+                    nursery.start_soon(ask)
+                elif what < 0.6:
+                    told += bool(group.tell(Number("x", 1)))
+                elif what < 0.8:
+                    nursery.start_soon(send)
+                elif what < 0.95:
+                    nursery.start_soon(sessions.passivate, dice.choice("abcd"))
+                else:
+                    await trio.sleep(dice.choice([0.2, 1, 6]))
+                if dice.random() < 0.3:
+                    assert conserved(system)
+            if dice.random() < 0.5:
+                await sessions.stop()
+        await system.wait_quiet()
+        assert answered and told and conserved(system)
+    assert conserved(system)
 
 
 # -- what only an instance can do -------------------------------------------------------------------------------------------------------------------
