@@ -8,13 +8,18 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, final
 import attrs
 
 from retinue.actors.runtime.names import check_name
+from retinue.actors.runtime.topic_notices import PRIVATE
+from retinue.actors.runtime.watch import Terminated
 from retinue.mailbox.messages import Message, Stream, message_info
 from retinue.security.errors import DefinitionError
 from retinue.security.operations import check_operation
 
-__all__ = ["DEFAULT_CAPACITY", "MOST_CAPACITY", "Agreed", "Topic", "check_capacity", "check_topic"]
+__all__ = ["DEFAULT_CAPACITY", "MOST_CAPACITY", "NOTICES", "Agreed", "Topic", "check_capacity", "check_topic"]
 
 M = TypeVar("M", bound=Message)
+
+NOTICES: Final = (Terminated, *PRIVATE)
+"""What only the runtime sends, and so nobody publishes."""
 
 DEFAULT_CAPACITY: Final = 256
 """Messages of a topic that may wait for one subscriber, unless it says otherwise."""
@@ -30,7 +35,8 @@ class Topic(Generic[M]):
 
     Args:
         name: Its name in each system: letters, digits and `_.@:~+-`, 1 to 128 characters.
-        message: The message class that is published; messages of classes that derive from it may be, too. Not a `Stream`.
+        message: The message class that is published; messages of classes that derive from it may be, too. Not a `Stream`, nor what only the runtime sends (`Terminated`,
+            `Lagged`, `Listing`) or derives from that.
         publish: The operation that the context of whoever publishes must permit; the message's fields are its arguments. Default None: whoever has the topic
             may publish.
         subscribe: The operation that the context of whoever subscribes must permit; its argument is `topic`. Default None: whoever has the topic may subscribe.
@@ -53,6 +59,8 @@ class Topic(Generic[M]):
             raise DefinitionError(f"Topic({self.name!r}, …) takes the class {info.label} itself, without type arguments")
         if issubclass(self.message, Stream):
             raise DefinitionError(f"{info.label} is a Stream, and a topic's messages are told: publish a Message")
+        if issubclass(self.message, NOTICES):
+            raise DefinitionError(f"{info.label} is what only the runtime sends, or derives from that: publish a message of your own")
         for operation in (self.publish, self.subscribe):
             if operation is not None:
                 check_operation(operation)

@@ -16,7 +16,7 @@ from retinue.actors.runtime.cell import DEAD, Cell
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import check_cycle
 from retinue.actors.runtime.names import tie
-from retinue.actors.runtime.topic_keys import Agreed, Topic, check_topic
+from retinue.actors.runtime.topic_keys import NOTICES, Agreed, Topic, check_topic
 from retinue.actors.runtime.topic_reports import Published, Report
 from retinue.actors.runtime.topic_subscriptions import Listener, Subscription
 from retinue.actors.runtime.virtual_refs import not_here
@@ -193,6 +193,8 @@ class Topics:
             raise Unhandled(f"the topic {topic.name!r} takes {topic.message.__qualname__}, not {kind.__qualname__}")
         if message.__class__ is not topic.message:
             message_info(message.__class__)
+            if isinstance(message, NOTICES):
+                raise Unhandled(f"nobody publishes {message.__class__.__qualname__}: only the runtime sends such a message")
 
     def publish(
         self,

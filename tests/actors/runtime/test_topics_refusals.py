@@ -139,7 +139,7 @@ async def test_nobody_else_can_tell_that_something_was_missed() -> None:
                 ref.tell(forged)
             with pytest.raises(rt.Unhandled):
                 await ref.ask(forged)
-        with pytest.raises(rt.Unhandled, match="no handler for Lagged"):
+        with pytest.raises(rt.DefinitionError, match="only the runtime sends"):
             system.topics.subscribe(rt.Topic("lag", rt.Lagged), ref)
         assert log == []
 
@@ -189,3 +189,56 @@ async def test_an_actor_that_has_ended_cannot_be_subscribed() -> None:
         await ref.stop()
         with pytest.raises(rt.ActorStopped):
             system.topics.subscribe(PRICES, ref)
+
+
+@rt.message
+class MyLagged(rt.Lagged):
+    more: int = 0
+
+
+@rt.message
+class MyListing(rt.Listing):
+    more: int = 0
+
+
+@rt.message
+class MyTerminated(rt.Terminated):
+    more: int = 0
+
+
+@pytest.mark.parametrize("cls", [rt.Lagged, rt.Listing, rt.Terminated, MyLagged, MyListing, MyTerminated])
+def test_what_only_the_runtime_sends_and_what_derives_from_it_is_no_topics_message(cls: type[rt.Message]) -> None:
+    with pytest.raises(rt.DefinitionError, match="only the runtime sends"):
+        rt.Topic("notices", cls)
+
+
+@rt.message
+class News(rt.Message):
+    """Without a field, so that a class may derive from it and from another one."""
+
+
+@rt.message
+class FalseNews(News, rt.Lagged):
+    """News, and what only the runtime sends."""
+
+
+async def test_what_is_both_is_published_by_nobody_either() -> None:
+    class Anybody(rt.Actor):
+        def __init__(self, log: list[Any]) -> None:
+            self.log = log
+
+        @rt.handler
+        def news(self, message: News) -> None:
+            self.log.append(message)
+
+    news = rt.Topic("news", News)
+    async with plain_system() as system:
+        log: list[Any] = []
+        system.topics.subscribe(news, await system.spawn(Anybody, log))
+        async with system.topics.listen(news) as items:
+            with pytest.raises(rt.Unhandled, match="nobody publishes FalseNews"):
+                system.topics.publish(news, FalseNews("prices", 10**6))
+            assert system.topics.publish(news, News()).subscribers == 2
+            assert await anext(items) == News()
+        await system.wait_quiet()
+        assert log == [News()]
