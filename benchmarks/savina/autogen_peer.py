@@ -16,6 +16,7 @@ from benchmarks.harness import Timer
 from benchmarks.machine import version_of
 from benchmarks.savina.arithmetic import sine_squared
 from benchmarks.savina.benchmark import Outcome, Port, Size
+from benchmarks.savina.hosts import LIMIT
 
 __all__ = ["NAME", "PORTS", "VERSION"]
 
@@ -150,7 +151,8 @@ def _port(body: Callable[[SingleThreadedAgentRuntime, Size], Awaitable[Outcome]]
     async def main(size: Size) -> Outcome:
         runtime = SingleThreadedAgentRuntime(tracer_provider=NoOpTracerProvider())
         runtime.start()
-        outcome = await body(runtime, size)
+        async with asyncio.timeout(LIMIT):
+            outcome = await body(runtime, size)
         await runtime.stop()
         return outcome
 

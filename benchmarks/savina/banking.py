@@ -12,7 +12,7 @@ import retinue as rt
 from benchmarks.harness import Timer
 from benchmarks.savina.arithmetic import PseudoRandom
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import MANY, Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import MANY, Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["BANKING", "Bank"]
 
@@ -170,13 +170,14 @@ class PykkaTeller(pykka.ThreadingActor):
                 self.stop()
 
 
-def with_pykka(size: Bank) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Bank) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     accounts = [PykkaAccount.start() for _ in range(size.accounts)]
     teller = PykkaTeller.start(size, accounts, answer)
     with Timer() as timer:
         teller.tell(Start())
-        answer.get(timeout=600)
+        failures.result_of(answer)
     balances = tuple([account.ask(Balance()) for account in accounts])
     for stopping in [account.stop(block=False) for account in accounts]:
         stopping.get(timeout=60)

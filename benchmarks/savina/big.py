@@ -11,7 +11,7 @@ import retinue as rt
 from benchmarks.harness import BrokenBlock, Timer
 from benchmarks.savina.arithmetic import PseudoRandom
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["BIG", "Everybody"]
 
@@ -187,7 +187,8 @@ class PykkaWorker(pykka.ThreadingActor):
             self.stop()
 
 
-def with_pykka(size: Everybody) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Everybody) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     sink = PykkaSink.start(size.workers, answer)
     refs = tuple([PykkaWorker.start(number, size.pings, sink) for number in range(size.workers)])
@@ -196,9 +197,8 @@ def with_pykka(size: Everybody) -> Outcome:
     with Timer() as timer:
         for ref in refs:
             ref.tell(Pong(-1))
-        pings = answer.get(timeout=600)
-    for ref in refs:
-        ref.actor_stopped.wait()
+        pings = failures.result_of(answer)
+    failures.ended(refs)
     return timer, pings
 
 

@@ -12,7 +12,7 @@ import retinue as rt
 from benchmarks.harness import Timer
 from benchmarks.savina.arithmetic import process_item
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["BOUNDED_BUFFER", "Buffer"]
 
@@ -236,7 +236,8 @@ class PykkaConsumer(pykka.ThreadingActor):
             self.stop()
 
 
-def with_pykka(size: Buffer) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Buffer) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     manager = PykkaManager.start(size, answer)
     consumers = [PykkaConsumer.start(manager, size) for _ in range(size.consumers)]
@@ -246,9 +247,9 @@ def with_pykka(size: Buffer) -> Outcome:
     with Timer() as timer:
         for producer in producers:
             producer.tell(Produce())
-        consumed = answer.get(timeout=600)
+        consumed = failures.result_of(answer)
     for ref in consumers:
-        ref.actor_stopped.wait()
+        failures.ended([ref])
     return timer, consumed
 
 

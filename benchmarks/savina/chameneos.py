@@ -10,7 +10,7 @@ import trio.testing
 import retinue as rt
 from benchmarks.harness import Timer
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["CHAMENEOS", "Crowd"]
 
@@ -179,14 +179,15 @@ class PykkaChameneo(pykka.ThreadingActor):
             self.stop()
 
 
-def with_pykka(size: Crowd) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Crowd) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     mall = PykkaMall.start(size, answer)
     refs = [PykkaChameneo.start(mall, number % 3) for number in range(size.chameneos)]
     with Timer() as timer:
         for number, ref in enumerate(refs):
             mall.tell(PeerMeet(number % 3, ref))
-        total = answer.get()
+        total = failures.result_of(answer)
     return timer, total
 
 

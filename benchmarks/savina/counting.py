@@ -9,7 +9,7 @@ import trio
 import retinue as rt
 from benchmarks.harness import Timer
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import MANY, Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import MANY, Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["COUNTING", "Messages"]
 
@@ -131,12 +131,13 @@ class PykkaProducer(pykka.ThreadingActor):
             self.stop()
 
 
-def with_pykka(size: Messages) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Messages) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     producer = PykkaProducer.start(PykkaCounter.start(), answer)
     with Timer() as timer:
         producer.tell(Produce(size.messages))
-        count = answer.get()
+        count = failures.result_of(answer)
     return timer, count
 
 

@@ -9,7 +9,7 @@ import trio
 import retinue as rt
 from benchmarks.harness import Timer
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["FIBONACCI", "Number"]
 
@@ -115,13 +115,14 @@ class PykkaCall(pykka.ThreadingActor):
         self.stop()
 
 
-def with_pykka(size: Number) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Number) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     with Timer() as timer:
         ref = PykkaCall.start(answer)
         ref.tell(Compute(size.number))
-        value = answer.get(timeout=600)
-        ref.actor_stopped.wait()
+        value = failures.result_of(answer)
+        failures.ended([ref])
     return timer, value
 
 

@@ -10,7 +10,7 @@ import trio.testing
 import retinue as rt
 from benchmarks.harness import BrokenBlock, Timer
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["PHILOSOPHERS", "Table"]
 
@@ -199,14 +199,15 @@ class PykkaPhilosopher(pykka.ThreadingActor):
                 self.stop()
 
 
-def with_pykka(size: Table) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Table) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     arbitrator = PykkaArbitrator.start(size.philosophers, answer)
     refs = [PykkaPhilosopher.start(number, size.meals, arbitrator) for number in range(size.philosophers)]
     with Timer() as timer:
         for ref in refs:
             ref.tell(Start())
-        meals = answer.get(timeout=600)
+        meals = failures.result_of(answer)
     return timer, meals
 
 

@@ -11,7 +11,7 @@ import trio
 import retinue as rt
 from benchmarks.harness import Timer
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["PING_PONG", "Rounds"]
 
@@ -133,12 +133,13 @@ class PykkaPinger(pykka.ThreadingActor):
             self.stop()
 
 
-def with_pykka(size: Rounds) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Rounds) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     ping = PykkaPinger.start(PykkaPonger.start(answer), size.rounds)
     with Timer() as timer:
         ping.tell(Next())
-        count = answer.get()
+        count = failures.result_of(answer)
     return timer, count
 
 

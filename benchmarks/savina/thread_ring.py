@@ -10,7 +10,7 @@ import trio.testing
 import retinue as rt
 from benchmarks.harness import Timer
 from benchmarks.savina.benchmark import Benchmark, Outcome
-from benchmarks.savina.hosts import Answer, Channel, in_retinue, in_trio, inbox
+from benchmarks.savina.hosts import Answer, Channel, Failures, in_pykka, in_retinue, in_trio, inbox
 
 __all__ = ["THREAD_RING", "Ring"]
 
@@ -111,16 +111,16 @@ class PykkaMember(pykka.ThreadingActor):
             self.next = message.next
 
 
-def with_pykka(size: Ring) -> Outcome:
+@in_pykka
+def with_pykka(failures: Failures, size: Ring) -> Outcome:
     answer: pykka.Future[int] = pykka.ThreadingFuture()
     refs = [PykkaMember.start(number, answer, size.actors) for number in range(size.actors)]
     for number, ref in enumerate(refs):
         ref.tell(PeerJoin(refs[(number + 1) % size.actors]))
     with Timer() as timer:
         refs[0].tell(Token(size.hops))
-        last = answer.get()
-    for ref in refs:
-        ref.actor_stopped.wait()
+        last = failures.result_of(answer)
+    failures.ended(refs)
     return timer, last
 
 

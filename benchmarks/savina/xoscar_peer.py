@@ -11,6 +11,7 @@ from benchmarks.harness import Timer
 from benchmarks.machine import version_of
 from benchmarks.savina.arithmetic import sine_squared
 from benchmarks.savina.benchmark import Outcome, Port, Size
+from benchmarks.savina.hosts import LIMIT
 
 __all__ = ["NAME", "PORTS", "VERSION"]
 
@@ -87,7 +88,7 @@ class Worker(xoscar.Actor):  # type: ignore[misc]
 def _port(body: Callable[[str, Size], Awaitable[Outcome]]) -> Port:
     async def main(size: Size) -> Outcome:
         pool = await xoscar.create_actor_pool("127.0.0.1:0", n_process=0)
-        async with pool:
+        async with pool, asyncio.timeout(LIMIT):
             return await body(pool.external_address, size)
 
     return lambda size: asyncio.run(main(size))
