@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -160,44 +163,37 @@ async def test_whatever_becomes_of_the_members_every_message_is_in_the_books(kin
         sessions = await system.spawn_virtual(Session, book, name="sessions", **options)
         members = [sessions[key] for key in "abcd"]
         group = await system.spawn_group(members, pool=POOLS[kind], name="group")
-        told = answered = refused = 0
+        begun = ended = 0
 
-        async def ask() -> None:
-            nonlocal answered, refused
-            message = dice.choice([Count(), Fail(), RunAsync(lambda _: seconds(1)), RunAsync(lambda self: self.ctx.stop() or seconds(0.1))])
-            try:
-                await group.ask(message, timeout=dice.choice([0.5, 3, 60]))
-            except (rt.RetinueError, Broken):
-                refused += 1
-            else:
-                answered += 1
-
-        async def send() -> None:
-            nonlocal refused
-            try:
-                await group.send(Number("x", 1), timeout=dice.choice([0.5, 5]))
-            except rt.RetinueError:
-                refused += 1
+        async def attempt(send: Callable[[], Awaitable[Any]]) -> None:
+            nonlocal ended
+            with contextlib.suppress(rt.RetinueError, Broken):
+                await send()
+            ended += 1
 
         async with trio.open_nursery() as nursery:
             for _ in range(150):
-                what = dice.random()
+                what, timeout = dice.random(), dice.choice([0.5, 3, 60])
                 if what < 0.4:
-                    nursery.start_soon(ask)
+                    message = dice.choice(
+                        [Count(), Fail(), RunAsync(lambda _: seconds(1)), RunAsync(lambda self: self.ctx.stop() or seconds(0.1))]
+                    )
+                    nursery.start_soon(attempt, partial(group.ask, message, timeout=timeout))
                 elif what < 0.6:
-                    told += bool(group.tell(Number("x", 1)))
+                    group.tell(Number("x", 1))
                 elif what < 0.8:
-                    nursery.start_soon(send)
+                    nursery.start_soon(attempt, partial(group.send, Number("x", 1), timeout=timeout))
                 elif what < 0.95:
                     nursery.start_soon(sessions.passivate, dice.choice("abcd"))
                 else:
                     await trio.sleep(dice.choice([0.2, 1, 6]))
+                begun += what < 0.4 or 0.6 <= what < 0.8
                 if dice.random() < 0.3:
                     assert conserved(system)
             if dice.random() < 0.5:
                 await sessions.stop()
         await system.wait_quiet()
-        assert answered and told and conserved(system)
+        assert ended == begun and book.made and conserved(system)
     assert conserved(system)
 
 
