@@ -229,8 +229,8 @@ GATE = (
     Mutant(
         "a child has its system's authority",
         "actors/runtime/derivation.py",
-        "        grant = _sending(kernel, turn, None, None)\n        check_alive",
-        "        grant = kernel.root\n        check_alive",
+        "        grant = _sending(kernel, turn, None, None)\n        if kernel.owned",
+        "        grant = kernel.root\n        if kernel.owned",
         _TURNS,
     ),
     Mutant(

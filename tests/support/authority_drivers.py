@@ -16,7 +16,7 @@ import retinue as rt
 import retinue.sync
 from authority_model import Want
 from authority_players import OPTIONS, PLAYERS, SUPERVISION, Holder, driven, grant_of
-from authority_world import World
+from authority_world import Turn, World
 
 PATIENCE = 1000
 """Rounds of 2 ms in which threads may come to rest."""
@@ -30,10 +30,11 @@ class Loop:
     def __init__(self, **options: Any) -> None:
         self._options = {**OPTIONS, **options}
         self._started: Future[World] = Future()
+        self._clock = trio.testing.MockClock()
         self.holder: Any = None
         self._send: Any = None
         self._token: Any = None
-        self._thread = threading.Thread(target=trio.run, args=(self._main,))
+        self._thread = threading.Thread(target=partial(trio.run, self._main, clock=self._clock))
         self._thread.start()
         self.world = self._started.result(30)
 
@@ -44,6 +45,7 @@ class Loop:
             async with rt.ActorSystem("machine", **self._options) as system, trio.open_nursery() as nursery:
                 world = World(system)
                 world.begin()
+                world.delay = 1.0
                 self.holder = Holder(world)
                 self._started.set_result(world)
                 async for work, done in receive:
@@ -65,6 +67,10 @@ class Loop:
         done: Future[None] = Future()
         self._token.run_sync_soon(self._send.send_nowait, (work, done))
         done.result(60)
+
+    async def jump(self) -> None:
+        """The timers that are set by now come due."""
+        self._clock.jump(1.5)
 
     def close(self) -> None:
         self._token.run_sync_soon(self._send.close)
@@ -105,6 +111,22 @@ class TwinHolder(Holder):
     def tell(self, ref: Any, message: Any, **keywords: Any) -> Any:
         return self._ref(ref).tell(message, **keywords)
 
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """In the system's loop, as the twin does it."""
+        return retinue.sync._run(self._system._twin, partial(function, *arguments))
+
+    async def born(self, turn: Turn, wants: list[Want], make: Any, seat: Any) -> None:
+        self._run(super().born, turn, wants, make, seat)
+
+    async def settle(self, closed: list[Want], adopted: list[Want]) -> None:
+        self._run(super().settle, closed, adopted)
+
+    async def publish(self, *arguments: Any) -> None:
+        self._run(super().publish, *arguments)
+
+    async def passivate(self, which: int, key: str) -> None:
+        self._run(super().passivate, which, key)
+
     async def made(self, kind: str, wants: list[Want]) -> Any:
         return self._system.spawn(PLAYERS[kind], self.world, grant=grant_of(wants), supervision=SUPERVISION).core
 
@@ -142,6 +164,9 @@ class Twin:
         """As `Loop.run`."""
         driven(work(self._threads))
         retinue.sync._run(self._system._twin, partial(quiet, self.world))
+
+    async def jump(self) -> None:
+        """The timers tick at once here."""
 
     def close(self) -> None:
         self._system.stop(grace=0)

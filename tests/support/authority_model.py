@@ -113,6 +113,11 @@ class Want:
                 return "ask" if concerned and (self.condition is None or not holds) else "allow"
         return "allow"
 
+    def forbids(self, operation: str) -> bool:
+        """Whether this demand alone denies every call of the operation."""
+        concerned = any(named(pattern, operation) for pattern in self.patterns)
+        return (self.kind == "allow" and not concerned) or (self.kind == "deny" and concerned)
+
 
 class Purse:
     """Calls that may be made, counted on each of the purses above as well."""
@@ -202,6 +207,10 @@ class Warrant:
             return "deny"
         found = {want.verdict(operation, arguments, labels) for want in self.wants}
         return "deny" if "deny" in found else "ask" if "ask" in found else "allow"
+
+    def may(self, operation: str) -> bool:
+        """Whether a call of the operation could be permitted, whatever its arguments: False where some demand forbids all of them."""
+        return not any(want.forbids(operation) for want in self.wants)
 
     def has_room(self) -> bool:
         """Whether a call can still be charged."""

@@ -11,11 +11,11 @@ import trio
 
 import retinue as rt
 from authority_model import Want, Warrant
+from authority_ways import MOST_SEATS, Ways, settle, without_depth
 from authority_world import MESSAGES, OWN, Boom, FsRead, FsWrite, Handle, MemPut, Pour, Script, Seat, Sent, Turn, WebGet, World
 
 ANSWERS = (rt.RetinueError, Boom, ExceptionGroup)
 SUPERVISION = rt.Supervision(backoff=(0, 0), intensity=(1_000_000, 1))
-SEATS = 10
 
 
 def grant_of(wants: tuple[Want, ...] | list[Want]) -> list[Any]:
@@ -23,7 +23,7 @@ def grant_of(wants: tuple[Want, ...] | list[Want]) -> list[Any]:
     return ["**", *(want.restriction() for want in wants)]
 
 
-class Sender:
+class Sender(Ways):
     """Sends, under whichever context it is told to, and reports what came of it."""
 
     world: World
@@ -117,7 +117,9 @@ class Sender:
                     assert sent is not None
                     sent.handed_to = mark
                 case _:
-                    self.tell(seat.ref, message, **keywords)
+                    receipt = self.tell(seat.ref, message, **keywords)
+                    if receipt is not None and receipt.reason == "denied":  # who may not use a virtual actor does not wake it
+                        world.turned_away(mine)
         except ANSWERS as error:
             self.not_done(turn, mark, mine, must, error)
             return
@@ -156,13 +158,13 @@ class Acting(Sender):
         return self.ctx.security
 
     def touched(self, message: Any) -> None:
-        self.world.arrived(message.mark, self.ctx.security)
+        self.world.arrived(message.mark, self.ctx.security, self.ctx.path)
 
     async def perform(self, mark: int, actions: Any) -> frozenset[str]:
         """A script; returns the labels that it cost."""
         world = self.world
-        turn = world.arrived(mark, self.ctx.security)
-        sent = world.sent[mark]
+        turn = world.arrived(mark, self.ctx.security, self.ctx.path)
+        sent = world.at(mark, self.ctx.path)
         try:
             if actions[0] == ("stash",) and mark not in world.stashed and not self.in_thread:
                 self.ctx.stash()
@@ -181,7 +183,18 @@ class Acting(Sender):
 
     async def run_all(self, turn: Turn, sent: Sent | None, actions: Any) -> None:
         for action in actions:
-            if self.in_thread and action[0] in ("spawn", "task", "pipe", "nursery", "stream", "defer", "stash", "unstash", "sleep"):
+            if self.in_thread and action[0] in (
+                "spawn",
+                "task",
+                "pipe",
+                "nursery",
+                "stream",
+                "defer",
+                "stash",
+                "unstash",
+                "sleep",
+                "spawn_many",
+            ):
                 continue
             await getattr(self, action[0])(turn, sent, *action[1:])
             missing = turn.warrant.labels - self.ctx.security.labels
@@ -261,28 +274,38 @@ class Acting(Sender):
 
     async def spawn(self, turn: Turn, _: Any, kind: str, wants: list[Want]) -> None:
         world = self.world
-        if sum(seat.ref.alive for seat in world.seats) >= SEATS:
+        await self.born(
+            turn,
+            wants,
+            lambda: self.ctx.spawn(PLAYERS[kind], world, grant=grant_of(wants), supervision=SUPERVISION),
+            lambda ref, grant: world.seated(ref, grant, kind),
+        )
+
+    async def born(self, turn: Turn, wants: list[Want], make: Any, seat: Any) -> None:
+        """Spawns somebody, with what the turn has and what is demanded."""
+        world = self.world
+        if sum(seat.ref.alive for seat in world.seats) >= MOST_SEATS:
             return
         warrant = turn.warrant
         grant = warrant.narrowed(wants, world.now)
         ended = world.ended(warrant)
         try:
-            ref = await self.ctx.spawn(PLAYERS[kind], world, grant=grant_of(wants), supervision=SUPERVISION)
+            made = await make()
         except rt.Denied as error:
             world.noted(error)
-            if not ended and grant.depth > 0:
+            if not ended and grant.depth > 0 and not warrant.own:
                 world.fault(f"a spawn was refused: {error}")
             world.tally["refused: spawn"] += 1
             return
         except rt.RetinueError:
             return
-        if ended or grant.depth == 0:
+        if ended or grant.depth == 0 or warrant.own:
             world.fault("an actor was spawned that could not be")
         world.tally["spawned"] += 1
-        world.seated(ref, attrs.evolve(grant, depth=grant.depth - (grant.depth < 32)), kind)
+        seat(made, attrs.evolve(grant, depth=grant.depth - (grant.depth < 32)))
 
     async def task(self, turn: Turn, _: Any, script: Any) -> None:
-        self.ctx.start_soon(self.run_all, Turn(turn.warrant), None, script)
+        self.outlasts(turn, "a task", lambda: self.ctx.start_soon(self.run_all, Turn(turn.warrant), None, script))
 
     async def nursery(self, turn: Turn, _: Any, script: Any) -> None:
         async with trio.open_nursery() as nursery:
@@ -396,6 +419,7 @@ class ThreadPlayer(Acting, rt.Actor, blocking=True):
 
 
 PLAYERS: dict[str, Any] = {"loop": Player, "thread": ThreadPlayer}
+World.player, World.supervision = Player, SUPERVISION
 
 
 class Holder(Sender):
@@ -416,13 +440,38 @@ class Holder(Sender):
     async def spawn(self, kind: str, wants: list[Want]) -> None:
         """Spawns right under `/user`."""
         world = self.world
-        if sum(seat.ref.alive for seat in world.seats) >= SEATS:
+        if sum(seat.ref.alive for seat in world.seats) >= MOST_SEATS:
             return
         grant = world.handles[0].warrant.narrowed(wants, world.now)
         if grant.depth == 0:
             return
         ref = await self.made(kind, wants)
         world.seated(ref, attrs.evolve(grant, depth=grant.depth - (grant.depth < 32)), kind)
+
+    async def born(self, turn: Turn, wants: list[Want], make: Any, seat: Any) -> None:
+        world = self.world
+        grant = turn.warrant.narrowed(wants, world.now)
+        if grant.depth > 0 and sum(seat.ref.alive for seat in world.seats) < MOST_SEATS:
+            seat(await make(), attrs.evolve(grant, depth=grant.depth - (grant.depth < 32)))
+
+    def spawner(self) -> Any:
+        return self.world.system
+
+    def own_seat(self) -> Seat:
+        return self.world.seats[0]
+
+    def topics(self) -> Any:
+        return self.world.system.topics
+
+    async def passivate(self, which: int, key: str) -> None:
+        """Ends the instance of a virtual actor."""
+        regions = [region for region in self.world.regions if region.alive]
+        if regions:
+            await regions[which % len(regions)].passivate(key)
+
+    async def settle(self, closed: list[Want], adopted: list[Want]) -> None:
+        """Those who are there from the beginning."""
+        await settle(self.world, self.world.system, without_depth(closed), without_depth(adopted))
 
     async def made(self, kind: str, wants: list[Want]) -> Any:
         return await self.world.system.spawn(PLAYERS[kind], self.world, grant=grant_of(wants), supervision=SUPERVISION)

@@ -9,6 +9,7 @@ import attrs
 from hypothesis import strategies as st
 
 from authority_model import RISKS, Want
+from authority_ways import MANY
 
 OPERATIONS = sorted(RISKS)
 LABELS = ("web", "mail", "pii")
@@ -82,6 +83,9 @@ choices = st.one_of(
 )
 """Which context something is sent under: none given, one narrowed from the turn's, somebody else's, the actor's own, a forged one."""
 
+again = st.sampled_from([False, False, True])
+hows = st.sampled_from(["ask", "ask", "tell"])
+
 leaves = st.one_of(
     st.builds(
         lambda to, call, how, choice: ("touch", to, call, how, choice),
@@ -105,6 +109,12 @@ leaves = st.one_of(
         [("steal",), ("steal",), ("mint",), ("revoke",), ("fail",), ("defer",), ("stash",), ("unstash",), ("sleep",), ("owned",)]
     ),
     number.map(lambda which: ("answer", which)),
+    st.builds(lambda call, again, choice: ("timer", call, again, choice), calls, again, choices),
+    st.builds(lambda call, choice: ("publish", call, choice), calls, choices),
+    st.sampled_from([("untimed",), ("subscribe", None), ("subscribe", "fs.read"), *(("subscribe", name) for name in OPERATIONS)]),
+    st.builds(lambda call, how: ("look_up", call, how), calls.filter(lambda call: call.operation in ("web.get", "mem.put")), hows),
+    st.builds(lambda call, how, choice: ("touch_adopted", call, how, choice), calls, hows, choices),
+    st.builds(lambda kind, given: ("spawn_many", kind, given), st.sampled_from(MANY), want_lists),
 )
 
 
@@ -122,6 +132,8 @@ def _deeper(inner):
         st.builds(lambda script: ("task", script), scripts),
         st.builds(lambda to, script, then: ("pipe", to, script, then), number, scripts, scripts),
         st.builds(lambda script: ("nursery", script), scripts),
+        st.builds(lambda script, more, choice: ("timer", script, more, choice), scripts, again, choices),
+        st.builds(lambda script, choice: ("publish", script, choice), scripts, choices),
     )
 
 

@@ -78,12 +78,21 @@ MESSAGES: dict[str, Any] = {"fs.read": FsRead, "fs.write": FsWrite, "web.get": W
 
 @attrs.define(eq=False)
 class Seat:
-    """An actor, and the grant that it ought to have."""
+    """An actor, and the grant that it ought to have.
+
+    Attributes:
+        kind: "loop", "thread", "virtual", "worker", "closed", "adopted"; or who hands on what it gets: "front" to one, "broadcast" to all.
+        waits: In its thread, for an answer.
+        again: It may hand a message on once more.
+        operations: All that it can be sent, for somebody with gated handlers only.
+    """
 
     ref: Any
     grant: Warrant
     kind: str
-    waits: bool = False  # in its thread, for an answer
+    waits: bool = False
+    again: bool = False
+    operations: tuple[str, ...] = ()
 
 
 @attrs.define(eq=False)
@@ -138,7 +147,15 @@ class World:
         faults: Broken laws.
         tally: How often what happened: "ran", "refused" and other words.
         refusals: (operation, path, reason) of each refusal that somebody saw.
+        shared: Marks of messages that several get, each a copy (`copies`, by mark and path).
+        repeated: Marks of messages that may come again: of a timer that ticks again and again, of a pool that tries once more.
+        delay: Seconds of the loop's clock until a timer ticks.
+        player, supervision: The class of all players in the loop, and how they are supervised.
     """
+
+    delay: float = 0.0
+    player: Any = None
+    supervision: Any = None
 
     def __init__(self, system: Any) -> None:
         self.system = system
@@ -150,6 +167,11 @@ class World:
         self.sent: dict[int, Sent] = {}
         self.revoked: set[Any] = set()
         self.stashed: set[int] = set()
+        self.shared: set[int] = set()
+        self.repeated: set[int] = set()
+        self.copies: dict[tuple[int, str], Sent] = {}
+        self.regions: list[Any] = []
+        self.adopted: Seat | None = None
         self.faults: list[str] = []
         self.tally: Counter[str] = Counter()
         self.refusals: Counter[Any] = Counter()
@@ -177,11 +199,14 @@ class World:
         """One of the contexts that lie about, the later ones rather."""
         return self.handles[-1 - number % len(self.handles)]
 
-    def seated(self, ref: Any, grant: Warrant, kind: str) -> None:
-        """An actor was spawned."""
+    def seated(self, ref: Any, grant: Warrant, kind: str, *, listed: bool = True) -> None:
+        """An actor was spawned. Who is not `listed` gets nothing from those who choose by number."""
         with self.lock:
             seat = Seat(ref, attrs.evolve(grant, real=grant.real | {ref._cell.grant}), kind)
-            self.seats.append(seat)
+            if listed:
+                self.seats.append(seat)
+            elif kind == "adopted":
+                self.adopted = seat
             self.by_path[ref.path] = seat
 
     # -- what ought to be ------------------------------------------------------------------------------------------------------------------------------
@@ -204,17 +229,38 @@ class World:
             sent = self.sent[mark] = Sent(operation, arguments, warrant, labels, seat)
             return mark, sent
 
-    def arrived(self, mark: int, security: Any) -> Turn:
-        """A message is being handled: whatever happened on its way must have permitted that. Returns the model of its turn."""
+    def at(self, mark: int, path: str | None) -> Sent:
+        """What was sent, as it came to the actor of that path: its own copy of what several get, or handed on by a pool or a group."""
         with self.lock:
             sent = self.sent[mark]
+            if path is None:
+                return sent
+            if mark in self.shared or sent.seat.kind == "broadcast":
+                key = mark, path
+                if key not in self.copies:
+                    warrant = sent.warrant if mark in self.shared else sent.warrant.met(sent.seat.grant)
+                    self.copies[key] = attrs.evolve(sent, seat=self.by_path[path], warrant=warrant, outcome=None)
+                return self.copies[key]
+            if sent.seat.ref.path != path:
+                if sent.seat.kind == "front":
+                    sent.warrant = sent.warrant.met(sent.seat.grant)
+                    if sent.seat.again:
+                        self.repeated.add(mark)
+                sent.seat = self.by_path[path]
+            return sent
+
+    def arrived(self, mark: int, security: Any, path: str | None) -> Turn:
+        """A message is being handled: whatever happened on its way must have permitted that. Returns the model of its turn."""
+        with self.lock:
+            sent = self.at(mark, path)
             warrant = sent.warrant.met(sent.seat.grant)
             what = f"{sent.operation or 'a script'} of mark {mark} was executed"
-            if sent.outcome is not None and mark not in self.stashed:
+            self.tally[f"at: {sent.seat.kind}"] += 1
+            if sent.outcome is not None and mark not in self.stashed | self.repeated:
                 self.fault(f"{what} although it was {sent.outcome} already")
             if self.ended(warrant):
                 self.fault(f"{what} under an authority that has ended")
-            if not warrant.labels <= security.labels:
+            if security is not None and not warrant.labels <= security.labels:
                 self.fault(f"{what} without the labels {set(warrant.labels - security.labels)}")
             if sent.operation is not None:
                 verdict = warrant.verdict(sent.operation, sent.arguments, warrant.labels)
@@ -236,6 +282,8 @@ class World:
             sent = self.sent[mark]
             while sent.handed_to is not None:
                 sent = self.sent[sent.handed_to]
+            if isinstance(error, rt.Denied | rt.ApprovalRequired) and sent.seat.kind == "front" and error.path in self.by_path:
+                sent = self.at(next(number for number, one in self.sent.items() if one is sent), error.path)
             if error is None:
                 if sent.outcome != "ran":
                     self.fault(f"mark {mark} was answered, and is {sent.outcome}")
@@ -249,7 +297,7 @@ class World:
     def refused(self, sent: Sent, error: Any) -> None:
         """A refusal of the gate: the model must have a reason for it."""
         with self.lock:
-            if sent.outcome == "ran":
+            if sent.outcome == "ran" and not any(self.sent[mark] is sent for mark in self.repeated):
                 self.fault(f"{sent.operation} ran and was refused: {error}")
             sent.outcome = "refused"
             self.noted(error)
@@ -270,6 +318,22 @@ class World:
                 self.fault(f"{sent.operation} was refused with {type(error).__name__} where the verdict is {verdict}: {error}")
             self.tally["refused"] += 1
             self.tally[f"refused: {verdict}"] += 1
+
+    def turned_away(self, sent: Sent) -> None:
+        """A tell was refused at once, by a receipt: its error is on record only."""
+        with self.lock:
+            entry = self.system.audit.log.entries()[-1]
+            self.tally["turned away"] += 1
+            if entry.kind != "decision" or entry.allowed or entry.path != sent.seat.ref.path:
+                self.fault(f"{sent.operation} was turned away, and that is not on record")
+                return
+            sent.outcome = "refused"
+            self.refusals[entry.operation, entry.path, entry.reason] += 1
+            warrant = sent.warrant.met(sent.seat.grant)
+            if not self.ended(warrant) and (
+                sent.operation is None or warrant.verdict(sent.operation, sent.arguments, sent.labels | warrant.labels) == "allow"
+            ):
+                self.fault(f"{sent.operation} was turned away although {warrant.wants} permit it")
 
     def labels_of(self, ref: Any) -> frozenset[str]:
         """The labels of an actor's grant."""
@@ -292,6 +356,8 @@ class World:
     def threads(self) -> str:
         """What the actors in threads do: "" where they rest, "waiting", or "working"."""
         found = [seat.waits for seat in self.seats if seat.kind == "thread" and seat.ref.alive and seat.ref._cell.turn is not None]
+        if self.adopted is not None and self.adopted.ref._cell.turn is not None:
+            found.append(False)
         return "" if not found else "waiting" if all(found) else "working"
 
     # -- what is on record -----------------------------------------------------------------------------------------------------------------------------
@@ -304,7 +370,14 @@ class World:
             mark = letter.message.mark if hasattr(letter.message, "mark") else None
             if mark is None:
                 continue
-            if letter.error is not None and self.sent[mark].outcome is None:
+            sent = self.sent[mark]
+            if letter.error is None:
+                continue
+            if mark in self.shared or sent.seat.kind == "broadcast":
+                sent = self.at(mark, letter.target)
+                if isinstance(letter.error, rt.Denied | rt.ApprovalRequired):
+                    self.refused(sent, letter.error)
+            elif sent.outcome is None or mark in self.repeated:
                 self.ended_as(mark, letter.error)
 
     def problem(self) -> str | None:

@@ -26,11 +26,18 @@ import retinue as rt
 from authority_drivers import Loop, Twin
 from authority_model import Want, Warrant
 from authority_players import driven, grant_of
-from authority_strategies import LABELS, calls, choices, number, rows, scripts, want_lists, wants
+from authority_strategies import LABELS, again, calls, choices, number, rows, scripts, want_lists, wants
+from authority_ways import KEYS, MANY, without_depth
 from authority_world import MESSAGES, Handle, Turn
-from retinue.actors.runtime import context, derivation, stepping, tasks
+from retinue.actors.hosts import adopting
+from retinue.actors.runtime import context, derivation, receptionist_faces, stepping, tasks
 from retinue.actors.runtime.auditing import AuditBook
 from retinue.actors.runtime.door import Door
+from retinue.actors.runtime.fronts import Front
+from retinue.actors.runtime.pulling import WorkPulling
+from retinue.actors.runtime.routing import Router
+from retinue.actors.runtime.topics import Topics
+from retinue.actors.runtime.virtual_regions import Region
 from retinue.capabilities.budgets import Ledger
 from retinue.capabilities.gate import Admission, Gate
 
@@ -71,14 +78,23 @@ class Derivation(RuleBasedStateMachine):
         self.world.tally["steps"] += 1
         self.loop.run(work)
 
-    @initialize(grants=st.lists(want_lists, min_size=2, max_size=3), thread=want_lists, minted=st.lists(want_lists, min_size=1, max_size=2))
-    def set_up(self, grants: Any, thread: Any, minted: Any) -> None:
+    @initialize(
+        grants=st.lists(want_lists, min_size=2, max_size=3),
+        thread=want_lists,
+        minted=st.lists(want_lists, min_size=1, max_size=2),
+        many=st.lists(st.tuples(st.sampled_from(MANY), want_lists), min_size=1, max_size=2),
+        beside=st.tuples(want_lists, want_lists),
+    )
+    def set_up(self, grants: Any, thread: Any, minted: Any, many: Any, beside: Any) -> None:
         async def work(_: Any) -> None:
             for one in ([], *grants):
-                await self.holder.spawn("loop", [want for want in one if want.kind != "depth"])
-            await self.holder.spawn("thread", [want for want in thread if want.kind != "depth"])
+                await self.holder.spawn("loop", without_depth(one))
+            await self.holder.spawn("thread", without_depth(thread))
+            await self.holder.settle(*beside)
 
         self.run(work)
+        for kind, given in many:
+            self.spawn_many(kind, without_depth(given))
         for one in minted:
             self.mint(one)
 
@@ -214,6 +230,69 @@ class Derivation(RuleBasedStateMachine):
 
         self.run(work)
 
+    @rule(kind=st.sampled_from(MANY), given=want_lists)
+    def spawn_many(self, kind: str, given: list[Want]) -> None:
+        async def work(_: Any) -> None:
+            await self.holder.spawn_many(Turn(self.world.handles[0].warrant), None, kind, given)
+
+        self.run(work)
+
+    @rule(kind=st.sampled_from(MANY), given=want_lists, theirs=want_lists, row=rows)
+    def call_one_of_many(self, kind: str, given: list[Want], theirs: list[Want], row: Any) -> None:
+        self.spawn_many(kind, without_depth(theirs))
+        self.mint(given)
+        self.row(-1, row, ("stolen", 0))
+        self.row(-1, row, None)
+        self.world.handles.pop()
+
+    @rule()
+    def timers_come_due(self) -> None:
+        async def work(_: Any) -> None:
+            await self.loop.jump()
+
+        self.run(work)
+
+    @rule(asking=number, what=scripts | calls, again=again, given=want_lists, choice=choices, revoked=st.booleans(), by=st.integers(0, 4))
+    def set_a_timer(self, asking: int, what: Any, again: bool, given: list[Want], choice: Any, revoked: bool, by: int) -> None:
+        """It comes due once the authority that it was set under has ended, perhaps."""
+        self.mint(given)
+        handle = self.world.handles[-1]
+        self.act(asking, (("timer", what, again, choice),), ("stolen", 0), "ask")
+        if revoked:
+            self.end(handle)
+        self.world.now += by
+        self.timers_come_due()
+        self.timers_come_due()
+        self.world.handles.remove(handle)
+
+    @rule(what=scripts | calls, given=want_lists, choice=choices, subscribers=st.sets(number, min_size=1, max_size=3))
+    def publish(self, what: Any, given: list[Want], choice: Any, subscribers: set[int]) -> None:
+        operation = None if isinstance(what, tuple) else what.operation
+        for to in subscribers:
+            self.act(to, (("subscribe", operation),), None, "ask")
+        self.mint(given)
+        chosen = choice if choice is not None and choice[0] in ("narrow", "forged", "foreign") else ("stolen", 0)
+
+        async def work(_: Any) -> None:
+            await self.holder.publish(Turn(self.world.handles[0].warrant), None, what, chosen)
+
+        self.run(work)
+        self.act(0, (("publish", what, choice),), ("stolen", 0), "ask")
+
+    @rule(asking=number, call=calls, given=want_lists, how=st.sampled_from(["ask", "tell"]))
+    def look_up(self, asking: int, call: Any, given: list[Want], how: str) -> None:
+        self.mint(given)
+        chosen = attrs.evolve(call, operation="web.get" if call.operation == "web.get" else "mem.put")
+        self.act(asking, (("look_up", chosen, how), ("touch_adopted", call, how, None)), ("stolen", 0), "ask")
+        self.world.handles.pop()
+
+    @rule(which=number, key=st.sampled_from(KEYS))
+    def passivate(self, which: int, key: str) -> None:
+        async def work(_: Any) -> None:
+            await self.holder.passivate(which, key)
+
+        self.run(work)
+
     @rule(by=st.integers(1, 2))
     def time_passes(self, by: int) -> None:
         self.world.now += by
@@ -306,7 +385,8 @@ def test_nobody_gets_more_than_everybody_on_the_way_had() -> None:
     executed, refused = found["ran"], sum(found[word] for word in ("refused", "refused: ended", "refused: lineage"))
     assert executed > 0.15 * (executed + refused)
     assert refused > 0.15 * (executed + refused)
-    for word in ("refused: deny", "refused: ended", "refused: lineage", "spawned", "own"):
+    ways = ("timers", "found", "at: closed", "at: adopted", "at: worker", "at: virtual", *(f"made: {kind}" for kind in MANY))
+    for word in ("refused: deny", "refused: ended", "refused: lineage", "spawned", "own", *ways):
         assert found[word] > 0, word
     # From sample to sample it is one in 30 to one in 400.
     assert found["labels exact"] > 10 * found["labels more"], "labels are not spread about"
@@ -356,6 +436,16 @@ def _always_kept(admit: Any) -> Any:
     return admitted
 
 
+def _pulled_freely(pull: Any) -> Any:
+    def pulled(front: WorkPulling, cell: Any) -> Any:
+        delivery = pull(front, cell)
+        if delivery is not None:
+            delivery.context = cell.grant
+        return delivery
+
+    return pulled
+
+
 BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "any context is taken in a turn": lambda patch: patch.setattr(
         derivation, "_within", lambda kernel, turn, context, target: turn.security if context is None else context
@@ -380,6 +470,25 @@ BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a verdict is kept that depends on arguments": lambda patch: patch.setattr(Gate, "admit", _always_kept(Gate.admit)),
     "a handler may mint": lambda patch: patch.setattr(derivation, "guard", lambda kernel: None),
     "the runtime's refusals are not recorded": lambda patch: patch.setattr(AuditBook, "refused", lambda book, error: error),
+    "a tick carries what its actor may": lambda patch: patch.setattr(derivation, "lasting", lambda kernel, turn, context, cell: cell.grant),
+    "a timer keeps an actor's own authority": lambda patch: patch.setattr(derivation, "lasting", derivation.sending),
+    "a topic's message carries what its subscriber may": lambda patch: patch.setattr(
+        Topics, "publish", _patched(Topics.publish, "delivery.context = security", "delivery.context = subscription.under")
+    ),
+    "a worker of a pool gets what the root may": lambda patch: patch.setattr(
+        Front, "hire", _patched(Front.hire, "place.name, self.grant,", "place.name, self.kernel.root,")
+    ),
+    "a group's grant is not looked at": lambda patch: patch.setattr(
+        Router, "_address", _patched(Router._address, "effective(delivery.context, self.grant)", "delivery.context")
+    ),
+    "who pulls a message has it under his own grant": lambda patch: patch.setattr(WorkPulling, "pull", _pulled_freely(WorkPulling.pull)),
+    "a virtual actor may what its first sender may": lambda patch: patch.setattr(
+        Region, "take_in", _patched(Region.take_in, "now = self._settle(ref)", "now = self._settle(ref); now.grant = delivery.context")
+    ),
+    "everybody is found": lambda patch: patch.setattr(receptionist_faces, "may_address", lambda *_: True),
+    "an adopted actor is open to everybody": lambda patch: patch.setattr(
+        adopting, "handler", lambda requires, **keywords: rt.handler(**keywords)
+    ),
     "taint does nothing": lambda patch: patch.setattr(derivation, "taint", lambda kernel, turn, labels: None),
 }
 
