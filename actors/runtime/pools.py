@@ -96,7 +96,8 @@ class Pool:
     @classmethod
     def least_loaded(cls, size: int = SIZE) -> Pool:
         """The worker with the fewest messages, waiting and in progress, gets the next one, at the moment that it is sent. It looks at each worker
-        until it finds an idle one."""
+        until it finds an idle one.
+        """
         return cls("least_loaded", size)
 
     @classmethod
