@@ -102,7 +102,7 @@ def prepare(
 async def post_and_wait(cell: Cell, kernel: Kernel, delivery: Delivery, slot: AskSlot) -> Any:
     """Enqueues a request (or waits for room) and suspends until it is answered."""
     asker = delivery.asker
-    kernel.check_room()
+    check_stack(STEP_DEPTH)
     label = type(delivery.message).__qualname__
     if asker is not None:
         check_cycle(asker, cell, current_task(), f"the ask of {cell.path} for {label}")

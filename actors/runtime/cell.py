@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from retinue.actors.runtime.actor import Actor, is_resident
+from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, DROPPED_NEWEST, FULL, MISPLACED, STOPPED, Receipt
 from retinue.actors.runtime.topic_notices import PRIVATE
 from retinue.actors.runtime.watch import Terminated
@@ -269,7 +270,7 @@ class Cell:
     def _enqueue_special(self, delivery: Delivery) -> Receipt:
         queue = self.queue
         assert queue is not None
-        self.kernel.check_room()
+        check_stack(STEP_DEPTH)
         alone = delivery.slot is not None
         capacity = self.spec.mailbox.capacity
         if len(queue) >= capacity and self.extra is not None and self.extra.withdrawn:
@@ -299,7 +300,7 @@ class Cell:
         """Tries to make room in a full box: sweeps out withdrawn requests first, then what the overflow policy gives up."""
         box, extra = self.box, self.extra
         assert box is not None
-        self.kernel.check_room()
+        check_stack(STEP_DEPTH)
         if extra is not None and extra.waiters:
             return False  # nobody overtakes those who wait for room
         if extra is not None and self._has_room(extra, box):

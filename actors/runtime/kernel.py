@@ -20,6 +20,7 @@ from retinue.actors.runtime.cell import DEAD, IDLE, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.deadlines import Deadlines
+from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.door import Door
 from retinue.actors.runtime.errors import NameTaken, SystemClosed, WrongThread
 from retinue.actors.runtime.events import EventRing
@@ -417,7 +418,10 @@ class Kernel(Scheduler):
         self, parent: Cell, spec: Spec, name: str | None, grant: SecurityContext, birth: tuple[tuple[Any, ...], dict[str, Any]] | None
     ) -> Cell:
         """A new cell under its parent, not started yet: its mail waits."""
-        self.check_room()
+        if spec.hooked:
+            self.check_room()
+        else:
+            check_stack(STEP_DEPTH)
         if parent.closed or (self.closing and parent is self.user):
             raise (
                 SystemClosed(f"{parent.path} is stopping and takes no new actors")

@@ -156,6 +156,7 @@ async def spawn_pool(
         raise DefinitionError(
             f"pool={pool!r}: give rt.Pool.round_robin(4), .least_loaded(4), .consistent_hash(4, key=…), .broadcast(4) or .work_pulling(4)"
         )
+    kernel.check_room()
     turn = current()
     security = derivation.child_grant(kernel, turn, parent, grant)
     base = kernel.spec(cls, supervision, mailbox)

@@ -26,6 +26,7 @@ from retinue.actors.runtime.asks import AskSlot, DetachedSlot
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current
 from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.handlers import DEF, GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
@@ -308,7 +309,7 @@ class Ref(Generic[A_co]):
         limit = kernel.ask_timeout if timeout is None else check_timeout(timeout)
         kernel.check_thread("send", self)
         await checkpoint_if_cancelled()
-        kernel.check_room()
+        check_stack(STEP_DEPTH)
         delivery = prepare(cell, message, context, approvals, None, asked=False)
         if delivery.handler.kind == GENERATOR:
             raise Unhandled(

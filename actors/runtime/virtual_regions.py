@@ -118,13 +118,13 @@ class Region:
         """
         kernel, ref = self.kernel, cell.ref
         assert isinstance(ref, VirtualRef)
-        kernel.check_room()
         if not self.open:
             return CLOSED if kernel.closing else STOPPED
         seat = self.seats.by_key.get(ref.key)
         if seat is not None:
             now = seat.cell
         else:
+            kernel.check_room()
             refusal: Exception | None = self._refusal(cell, delivery)
             receipt = EXPIRED if isinstance(refusal, Expired) else DENIED
             if refusal is None and not self.seats.make_room():

@@ -186,7 +186,7 @@ async def _still_answers(target: Any, kind: str) -> None:
             await target.stop()
 
 
-@pytest.mark.parametrize("where", ["in a turn", "outside"])
+@pytest.mark.parametrize("where", ["in a turn", pytest.param("outside", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", ["tell", "ask", "send"])
 @pytest.mark.parametrize("kind", TARGETS)
 async def test_what_is_sent_from_a_full_stack_is_sent_or_not(kind: str, how: str, where: str) -> None:
