@@ -345,7 +345,7 @@ class Faults:
         receipt = limbo.forward(cell, delivery, patient=patient)
         if receipt is ACCEPTED:
             kernel.sent += 1
-            second = limbo.forward(cell, again, patient=False)
+            second = limbo.forward_again(cell, again)
             if second is not ACCEPTED:
                 kernel.record(second.reason, again)
         return receipt

@@ -140,6 +140,14 @@ class Limbo:
             return self._hold(link, cell, delivery, link[-1].due, patient=patient)
         return cell.enqueue(delivery, patient=patient)
 
+    def forward_again(self, cell: Cell, again: Delivery) -> Receipt:
+        """Delivers a message a second time. What was kept last stays what `keep_again` knows: the first one may be on its way to be handed over."""
+        last = self._last
+        try:
+            return self.forward(cell, again, patient=False)
+        finally:
+            self._last = last
+
     def hold(self, cell: Cell, delivery: Delivery, seconds: float, *, patient: bool, reorder: bool) -> Receipt:
         """Holds a message back; later ones of its link wait behind it, unless it is to be overtaken (`reorder`)."""
         key: object = object() if reorder else (delivery.origin, cell)
@@ -162,8 +170,7 @@ class Limbo:
     def _keep(self, delivery: Delivery, fate: _Fate) -> None:
         delivery.slot.stage = RUNNING  # as far as its asker can tell, who cannot withdraw it any more
         fate.keep(delivery.slot)
-        if delivery.slot.__class__ is not EchoSlot:
-            self._last = (delivery, fate)
+        self._last = (delivery, fate)
 
     def keep_again(self, delivery: Delivery) -> None:
         """A request that was handed over has its slot from now on: what was kept last, if it is that one, stays so."""
