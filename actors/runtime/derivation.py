@@ -5,10 +5,14 @@ both, and has the labels of both.
 
 1. *Effective* (`effective`). A message is handled under its context met with the receiver's grant. It is computed before the handler sees the message.
 2. *Sending* (`sending`). What a turn sends, and what it starts, goes out under the turn's authority, or under a context that descends from it. Another context, however
-   wide and whoever's, is refused inside a turn. A retry, a forward, a background task, a pipe: all are sent by a turn, so all carry its authority.
+   wide and whoever's, is refused inside a turn. A retry, a forward, a background task, a pipe: all are sent by a turn, so all carry its authority. So do a timer's
+   ticks (of the turn that set it), a topic's messages (of the turn that published, whoever reads them), and what a pool or a group hands on or tries once more (of
+   the turn that sent; a group's is within the group's grant besides). What has ended until then is refused then.
 3. *Nobody's turn*. The task that entered the system, its children and the twins act under the root context, or any of the system's. Whoever else sends (a foreign
    thread, another system's actor, a system task of trio) has no authority, and must pass a context.
 4. *Birth* (`child_grant`). A child's grant is its spawner's authority at that moment, narrowed by what was asked, and one less deep. A restart uses the stored grant.
+   So do the workers of a pool, whoever takes the place of one, and the instances of virtual actors: whose message wakes one says nothing about its grant. Who finds an
+   actor by the receptionist has an address, and no authority.
 5. *Answers* (`answered`). An answer carries data and labels, never authority: the turn that asked has the labels of the turn that answered from then on. Errors are
    answers too. Labels are only ever added (`taint`), so whatever the turn sends later carries them.
 6. *Several parents* (`fan_in`). What several contexts have caused goes out under all of them.
