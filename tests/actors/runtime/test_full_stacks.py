@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import Any
 
+import pykka
 import pytest
 import trio
 
@@ -105,6 +106,15 @@ async def _stopped(system: rt.ActorSystem) -> Any:
     return ref
 
 
+class Old(pykka.ThreadingActor):
+    def on_receive(self, message: Any) -> Any:
+        return 1
+
+
+def _adopted(system: rt.ActorSystem) -> Awaitable[Any]:
+    return system.adopt(Old.start(), messages=(Item, Ping), stop=True)
+
+
 def _pool(pool: rt.Pool, mailbox: rt.Mailbox | None = NARROW) -> Callable[[rt.ActorSystem], Awaitable[Any]]:
     return lambda system: system.spawn_pool(Plain, pool=pool, mailbox=mailbox)
 
@@ -131,6 +141,7 @@ TARGETS: dict[str, Callable[[rt.ActorSystem], Awaitable[Any]]] = {
     "virtual_active": lambda system: _region(system, "a"),
     "virtual_dormant": _region,
     "virtual_full": lambda system: _region(system, *"bcdef", capacity=5),
+    "adopted": _adopted,
     "stopped": _stopped,
 }
 

@@ -42,7 +42,7 @@ class Books:
     def __init__(self) -> None:
         self.ready: deque[Cell] = deque()
         self.spare_boxes: list[Any] = []
-        self.closing = False
+        self.closing = self.missed = False
         self.ring = None
         self.sent = 0
         self.dead: list[tuple[str, Delivery]] = []
