@@ -18,7 +18,7 @@ __all__ = ["DEFAULT_CAPACITY", "MOST_CAPACITY", "NOTICES", "Agreed", "Topic", "c
 
 M = TypeVar("M", bound=Message)
 
-NOTICES: Final = (Terminated, *PRIVATE)
+NOTICES: Final[tuple[type[Message], ...]] = (Terminated, *PRIVATE)
 """What only the runtime sends, and so nobody publishes."""
 
 DEFAULT_CAPACITY: Final = 256

@@ -165,6 +165,8 @@ STAYING: Final[frozenset[type[e.RetinueError]]] = frozenset(
         e.AuditBroken,  # and so does this one's
         e.WrongEventLoop,  # about a thread or a loop of the other process
         e.WrongThread,
+        e.Killed,  # what a test of the other process has done, or is told
+        e.NeedsLoop,
     }
 )
 """The errors that say something of the system's own process alone: they cross as any handler's error does, by name and without their text."""
