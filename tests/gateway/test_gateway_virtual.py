@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import retinue as rt
 from gateway_shop import Price, Shop, call, error_of, events_of, open_shop
 
 
@@ -46,5 +45,3 @@ async def test_what_stands_for_no_key_and_a_region_that_was_stopped_are_not_foun
         gone = await shop.client.post("/v1/ask", json=call("Price", "/user/shops/a", item="tea"))
         assert error_of(gone)["type"] == "ActorStopped"
         assert shop.begun == [Price("tea")]
-
-

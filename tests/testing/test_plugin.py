@@ -333,7 +333,9 @@ def test_a_failed_test_says_its_seed_and_how_its_system_was(ran):
 
 def test_options_of_the_marker_are_those_of_a_system_and_given_by_name(ran):
     assert "takes options by name, as rt.ActorSystem does" in section(ran, "test_positional")
-    text = "@pytest.mark.actor_system(sede=…): there is no such option; there are checks, dead_letters, failures, name, data_dir, permissions,"
+    text = (
+        "@pytest.mark.actor_system(sede=…): there is no such option; there are checks, dead_letters, failures, name, data_dir, permissions,"
+    )
     assert text in section(ran, "test_misspelt")
     assert "the options stand in @pytest.mark.actor_system" in section(ran, "test_odd")
     assert "give False, True or a list of reasons" in section(ran, "test_odd_letters")
