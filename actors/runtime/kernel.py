@@ -421,7 +421,7 @@ class Kernel(Scheduler):
         if spec.hooked:
             self.check_room()
         else:
-            check_stack(STEP_DEPTH)
+            check_stack(STEP_DEPTH // 2)  # for its end, should its constructor fail
         if parent.closed or (self.closing and parent is self.user):
             raise (
                 SystemClosed(f"{parent.path} is stopping and takes no new actors")

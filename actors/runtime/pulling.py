@@ -71,9 +71,10 @@ class WorkPulling(Front):
 
     def enqueue(self, delivery: Delivery, *, patient: bool = False) -> Receipt:
         """Takes a message into the mailbox, as any actor does, and wakes a worker."""
-        self.kernel.check_room()
+        if self.idle:
+            self.kernel.check_room()  # a worker that is no longer among the idle ones, and was not woken, would never be
         receipt = super().enqueue(delivery, patient=patient)
-        if receipt is ACCEPTED:
+        if receipt is ACCEPTED and self.idle:
             self.wake()
         return receipt
 

@@ -86,9 +86,7 @@ class Router(Front):
 
     def _route(self, delivery: Delivery, patient: bool, tried: set[Cell] | None = None) -> Receipt:
         """Once for all: where groups are members of groups, and some actors of several, `tried` are those that were asked for this message already."""
-        kernel = self.kernel
         context, handler = delivery.context, delivery.handler  # as they came here: each member has its own
-        kernel.check_room()
         chosen = self.choose(delivery)
         if chosen is None:
             return self._hold(delivery)
