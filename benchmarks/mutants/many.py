@@ -62,7 +62,7 @@ MANY = (
     Mutant(
         "nobody is woken for what comes",
         "actors/runtime/pulling.py",
-        "        if receipt is ACCEPTED:\n            self.wake()\n",
+        "        if receipt is ACCEPTED and self.idle:\n            self.wake()\n",
         "",
         _PULLING,
     ),
