@@ -117,9 +117,7 @@ class Sender(Ways):
                     assert sent is not None
                     sent.handed_to = mark
                 case _:
-                    receipt = self.tell(seat.ref, message, **keywords)
-                    if receipt is not None and receipt.reason == "denied":  # who may not use a virtual actor does not wake it
-                        world.turned_away(mine)
+                    self.tell(seat.ref, message, **keywords)
         except ANSWERS as error:
             self.not_done(turn, mark, mine, must, error)
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import pykka
 
 import retinue as rt
@@ -141,18 +140,19 @@ class Ways:
     async def spawn_many(self, turn: Turn, _: Any, kind: str, wants: list[Want]) -> None:
         """A pool, a group or a region, with a grant as a child has it."""
         world, spawner = self.world, self.spawner()
+        members: tuple[Seat, ...] = ()
         options: dict[str, Any] = {"grant": ["**", *(want.restriction() for want in wants)]}
         if kind == "group":
-            members = [seat.ref for seat in world.seats if seat.ref.alive and seat.kind == "loop"][:2]
-            make = lambda: spawner.spawn_group(members, pool=rt.Pool.round_robin(), **options)
+            members = tuple(seat for seat in world.seats if seat.ref.alive and seat.kind == "loop")[:2]
+            make = lambda: spawner.spawn_group([seat.ref for seat in members], pool=rt.Pool.round_robin(), **options)
         elif kind == "virtual":
             make = lambda: spawner.spawn_virtual(world.player, world, supervision=world.supervision, **options)
         else:
             make = lambda: spawner.spawn_pool(world.player, world, pool=POOLS[kind], supervision=world.supervision, **options)
-        await self.born(turn, wants, make, lambda ref, grant: seat_many(world, kind, ref, grant))  # type: ignore[attr-defined]
+        await self.born(turn, wants, make, lambda ref, grant: seat_many(world, kind, ref, grant, members))  # type: ignore[attr-defined]
 
 
-def seat_many(world: World, kind: str, made: Any, grant: Any) -> None:
+def seat_many(world: World, kind: str, made: Any, grant: Any, members: tuple[Seat, ...]) -> None:
     """Several were spawned, all with the same grant."""
     world.tally[f"made: {kind}"] += 1
     if kind == "virtual":
@@ -163,6 +163,7 @@ def seat_many(world: World, kind: str, made: Any, grant: Any) -> None:
     world.seated(made, grant, "broadcast" if kind == "broadcast" else "front")
     front = world.by_path[made.path]
     front.again = kind == "retrying"
+    front.members = members
     if kind != "group":
         for place in made._cell.places:
             world.seated(place.cell.ref, grant, "worker", listed=False)
@@ -215,8 +216,3 @@ async def settle(world: World, system: Any, closed: list[Want], adopted: list[Wa
 def without_depth(wants: list[Want]) -> list[Want]:
     """The demands that are not about how deep one may spawn."""
     return [want for want in wants if want.kind != "depth"]
-
-
-def copied(sent: Sent, seat: Seat, **changes: Any) -> Sent:
-    """The message for one of several."""
-    return attrs.evolve(sent, seat=seat, outcome=None, answered=frozenset(), settled=False, handed_to=None, **changes)

@@ -85,6 +85,7 @@ class Seat:
         waits: In its thread, for an answer.
         again: It may hand a message on once more.
         operations: All that it can be sent, for somebody with gated handlers only.
+        members: Of a group: who has refused what it was sent is not said.
     """
 
     ref: Any
@@ -93,6 +94,7 @@ class Seat:
     waits: bool = False
     again: bool = False
     operations: tuple[str, ...] = ()
+    members: tuple[Seat, ...] = ()
 
 
 @attrs.define(eq=False)
@@ -282,8 +284,6 @@ class World:
             sent = self.sent[mark]
             while sent.handed_to is not None:
                 sent = self.sent[sent.handed_to]
-            if isinstance(error, rt.Denied | rt.ApprovalRequired) and sent.seat.kind == "front" and error.path in self.by_path:
-                sent = self.at(next(number for number, one in self.sent.items() if one is sent), error.path)
             if error is None:
                 if sent.outcome != "ran":
                     self.fault(f"mark {mark} was answered, and is {sent.outcome}")
@@ -302,6 +302,10 @@ class World:
             sent.outcome = "refused"
             self.noted(error)
             warrant = sent.warrant.met(sent.seat.grant)
+            for member in sent.seat.members:
+                if self.explains(sent, warrant.met(member.grant), error):
+                    warrant = warrant.met(member.grant)
+                    break
             if self.ended(warrant):
                 self.tally["refused: ended"] += 1
                 return
@@ -319,16 +323,27 @@ class World:
             self.tally["refused"] += 1
             self.tally[f"refused: {verdict}"] += 1
 
-    def turned_away(self, sent: Sent) -> None:
-        """A tell was refused at once, by a receipt: its error is on record only."""
+    def explains(self, sent: Sent, warrant: Warrant, error: Any) -> bool:
+        """Whether that error may come of it."""
+        if isinstance(error, rt.BudgetExceeded):
+            return not warrant.has_room()
+        if sent.operation is None or self.ended(warrant):
+            return self.ended(warrant)
+        wanted = "ask" if isinstance(error, rt.ApprovalRequired) else "deny"
+        return warrant.verdict(sent.operation, sent.arguments, sent.labels | warrant.labels) == wanted
+
+    def turned_away(self, sent: Sent, path: str) -> None:
+        """A tell was refused before there was an instance of a virtual actor: its error is on record only."""
         with self.lock:
-            entry = self.system.audit.log.entries()[-1]
+            entries = self.system.audit.log.entries()
+            there = Counter((e.operation, e.path, e.reason) for e in entries if e.kind == "decision" and not e.allowed) - self.refusals
+            found = [key for key in there if key[:2] == (sent.operation, path)]
             self.tally["turned away"] += 1
-            if entry.kind != "decision" or entry.allowed or entry.path != sent.seat.ref.path:
+            if not found:
                 self.fault(f"{sent.operation} was turned away, and that is not on record")
                 return
             sent.outcome = "refused"
-            self.refusals[entry.operation, entry.path, entry.reason] += 1
+            self.refusals[found[0]] += 1
             warrant = sent.warrant.met(sent.seat.grant)
             if not self.ended(warrant) and (
                 sent.operation is None or warrant.verdict(sent.operation, sent.arguments, sent.labels | warrant.labels) == "allow"
@@ -372,6 +387,8 @@ class World:
                 continue
             sent = self.sent[mark]
             if letter.error is None:
+                if letter.reason == "denied":
+                    self.turned_away(sent, letter.target)
                 continue
             if mark in self.shared or sent.seat.kind == "broadcast":
                 sent = self.at(mark, letter.target)

@@ -242,7 +242,8 @@ class Derivation(RuleBasedStateMachine):
         self.spawn_many(kind, without_depth(theirs))
         self.mint(given)
         self.row(-1, row, ("stolen", 0))
-        self.row(-1, row, None)
+        for call in row:  # each for itself: the holder has no turn that labels come back to
+            self.row(-1, (call,), None)
         self.world.handles.pop()
 
     @rule()
