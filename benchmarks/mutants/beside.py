@@ -35,13 +35,6 @@ BESIDE = (
         "            if not self._items:\n                inlets.remove(self)\n",
         _INLETS,
     ),
-    Mutant(
-        "an inlet takes mail for an actor that is to stop",
-        "actors/runtime/inlets.py",
-        "        if cell.closed or cell.state == DEAD or (",
-        "        if cell.state == DEAD or (",
-        _INLETS,
-    ),
     Mutant("an inlet's mail is not counted as sent", "actors/runtime/inlets.py", "        kernel.sent += 1\n", "", _INLETS),
     # -- timers
     Mutant(
@@ -108,10 +101,10 @@ BESIDE = (
         _TIMER_RIGHTS,
     ),
     Mutant(
-        "a timer goes on when its authority has ended",
+        "a timer goes on whose ticks are refused",
         "actors/runtime/timers.py",
-        "        except Exception:  # ended, forged, or not to be told: the gate says which, to the tick\n            return True\n",
-        "        except Exception:\n            return False\n",
+        "        if taken is None or taken[0] is not tick:\n            return\n",
+        "        if taken is None or tick is not None:\n            return\n",
         _TIMER_RIGHTS,
     ),
     # -- topics

@@ -36,7 +36,7 @@ MANY = (
         "actors/runtime/pulling.py",
         "handler.kind == GENERATOR or postmark.approvals or",
         "handler.kind == GENERATOR or",
-        _POOL_RIGHTS,
+        (*_POOL_RIGHTS, *_PULLING),
     ),
     Mutant(
         "a message is tried once too often",
@@ -88,11 +88,11 @@ MANY = (
         _POOL_ENDS,
     ),
     Mutant(
-        "equal keys go to several places",
+        "a key goes elsewhere once its worker was replaced",
         "actors/runtime/routing.py",
-        "            if weight > most:\n",
-        "            if weight > most or place.cell.waiting():\n",
-        ("tests/actors/runtime/test_pools.py",),
+        "            weight = _mixed(digest ^ place.seed)\n",
+        "            weight = _mixed(digest ^ id(place.cell))\n",
+        ("tests/actors/runtime/test_pools.py", *_POOL_ENDS),
     ),
     Mutant(
         "a broadcast pool answers",
@@ -124,10 +124,10 @@ MANY = (
         _VIRTUAL_RIGHTS,
     ),
     Mutant(
-        "an instance is known once its constructor is done",
+        "an instance is not known to its region",
         "actors/runtime/virtual_regions.py",
-        "        if seat is not None:\n            now = seat.cell\n",
-        "        if seat is not None and seat.cell.actor is not None:\n            now = seat.cell\n",
+        "        self.seats.add(ref.key, cell)\n",
+        "",
         _ACTIVATION,
     ),
     Mutant(

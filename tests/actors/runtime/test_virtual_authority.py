@@ -234,7 +234,8 @@ async def test_a_depth_that_is_used_up_spawns_no_region_and_an_instance_is_one_l
             await below["a"].ask(RunAsync(spawn))
 
 
-async def test_actors_that_spawn_regions_in_each_other_stop_at_the_deepest_level() -> None:
+@pytest.mark.parametrize("region", [True, False], ids=["from a region on", "from an actor on"])
+async def test_actors_that_spawn_regions_in_each_other_stop_at_the_deepest_level(region: bool) -> None:
     class Deep(rt.Actor):
         @rt.handler
         async def do_async(self, message: RunAsync) -> Any:
@@ -246,10 +247,11 @@ async def test_actors_that_spawn_regions_in_each_other_stop_at_the_deepest_level
             below = await self.ctx.spawn_virtual(Deep)
             return await below["x"].ask(RunAsync(deeper), timeout=20)
 
-        deep = await system.spawn_virtual(Deep)
+        deep: Any = (await system.spawn_virtual(Deep))["x"] if region else await system.spawn(Deep)
         with pytest.raises(rt.Denied, match="levels below"):
-            await deep["x"].ask(RunAsync(deeper), timeout=20)
-        assert max(actor.path.count("/") - 1 for actor in system.actors()) == 32
+            await deep.ask(RunAsync(deeper), timeout=20)
+        # A region without room for an instance below it is none.
+        assert max(actor.path.count("/") - 1 for actor in system.actors()) == (32 if region else 31)
 
 
 async def test_a_strict_system_takes_no_virtual_actor_with_an_open_handler() -> None:
