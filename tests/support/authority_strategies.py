@@ -86,6 +86,8 @@ choices = st.one_of(
 again = st.sampled_from([False, False, True])
 hows = st.sampled_from(["ask", "ask", "tell"])
 
+own = st.sampled_from(OPERATIONS).map(lambda operation: ("own", operation))
+
 leaves = st.one_of(
     st.builds(
         lambda to, call, how, choice: ("touch", to, call, how, choice),
