@@ -322,7 +322,8 @@ class Acting(Sender):
             following, _sent = world.send(None, {}, piped.warrant, self.ctx.security.labels, mine)
             return Script(following, then)
 
-        self.ctx.pipe_to_self(seat.ref.ask(Script(mark, script)), then=lambda _: caught(None), catch=caught)
+        pipe = lambda: self.ctx.pipe_to_self(seat.ref.ask(Script(mark, script)), then=lambda _: caught(None), catch=caught)
+        self.outlasts(turn, "a pipe", pipe)
 
     async def stream(self, turn: Turn, _: Any, to: int, script: Any, choice: Any) -> None:
         world = self.world
