@@ -15,7 +15,7 @@ def day(first: int) -> list[str]:
     return [
         f"a hundred messages at once: 1 session; next comes visit {first + 100}",
         f"ada is passivated; when she comes back, it is visit {first + 101}",
-        "two hundred guests: 50 sessions at the same time",
+        "two hundred guests, never more than 50 sessions at the same time: True",
     ]
 
 
