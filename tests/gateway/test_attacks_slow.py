@@ -99,7 +99,7 @@ async def test_a_body_that_never_begins_is_told_so_and_cut(tmp_path):
 
 
 async def test_a_hundred_that_drip_keep_nobody_out(tmp_path):
-    async with attacked(tmp_path, **{**SHORT, "header_timeout": 2.0}) as target, trio.open_nursery() as nursery:
+    async with attacked(tmp_path, **{**SHORT, "header_timeout": 2.0, "body_timeout": 5.0}) as target, trio.open_nursery() as nursery:
 
         async def one() -> None:
             async with target.client() as client:
@@ -344,7 +344,7 @@ async def sent_soon(client: Raw, data: bytes) -> bool:
 
 @pytest.mark.slow
 async def test_two_thousand_clients_that_do_all_of_this_at_once_leave_nothing_behind(tmp_path):
-    async with attacked(tmp_path, **SHORT) as target:
+    async with attacked(tmp_path, **{**SHORT, "header_timeout": 1.0, "body_timeout": 3.0}) as target:
         whole = target.post("/v1/ask", BODY)
         limit = trio.CapacityLimiter(200)
 
