@@ -107,6 +107,19 @@ class Handle:
     minted: bool = False
 
 
+class Handles(list[Handle]):
+    """The first is the root's, which stays whatever a step takes away again; and what is taken away is that very one, not an equal one."""
+
+    def pop(self, index: Any = -1) -> Handle:
+        return super().pop(index) if len(self) > 1 else self[0]
+
+    def remove(self, value: Handle) -> None:
+        for number in range(len(self) - 1, 0, -1):
+            if self[number] is value:
+                del self[number]
+                return
+
+
 @attrs.define(eq=False)
 class Sent:
     """What was sent.
@@ -164,7 +177,7 @@ class World:
         self.now = 0
         self.seats: list[Seat] = []
         self.by_path: dict[str, Seat] = {}
-        self.handles: list[Handle] = []
+        self.handles: list[Handle] = Handles()
         self.deferred: list[tuple[Any, Sent, Turn]] = []
         self.sent: dict[int, Sent] = {}
         self.revoked: set[Any] = set()
