@@ -12,26 +12,9 @@ import trio
 import trio.testing
 
 import retinue as rt
+from core_errands import PATIENCE, Do, Item, Ping
 from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.deadlines import Deadlines
-
-PATIENCE = 20.0
-"""Seconds after which something hangs."""
-
-
-@rt.message
-class Item(rt.Message):
-    number: int = 0
-
-
-@rt.message
-class Ping(rt.Request[int]):
-    number: int = 0
-
-
-@rt.message
-class Do(rt.Request[Any]):
-    what: Any
 
 
 class Busy(rt.Actor):

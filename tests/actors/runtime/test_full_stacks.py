@@ -14,27 +14,10 @@ import pytest
 import trio
 
 import retinue as rt
+from core_errands import PATIENCE, Do, Item, Ping
 
 DEPTHS = 110
 """Places on the stack at which a thing is tried: from the fullest one to those that have room for everything."""
-
-PATIENCE = 20.0
-"""Seconds after which something hangs."""
-
-
-@rt.message
-class Item(rt.Message):
-    number: int = 0
-
-
-@rt.message
-class Ping(rt.Request[int]):
-    number: int = 0
-
-
-@rt.message
-class Do(rt.Request[Any]):
-    what: Any
 
 
 class Plain(rt.Actor):
