@@ -1,0 +1,1 @@
+"""Tool executors: the actors that run tools. See `retinue.actors.tools.executor`."""
