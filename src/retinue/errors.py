@@ -39,16 +39,37 @@
     ├── WrongEventLoop (RuntimeError)
     ├── WrongThread (RuntimeError)
     ├── Killed
+    ├── AgentError
+    │   ├── BadInput (ValueError)
+    │   ├── RunLimitReached
+    │   ├── RunCancelled
+    │   ├── RunParked
+    │   ├── NoSuchRun
+    │   ├── HookBlocked
+    │   ├── GuardrailBlocked
+    │   ├── OutputInvalid (ValueError)
+    │   ├── OutputRefused
+    │   └── BadState (ValueError)
+    │       └── UnknownStateKey (KeyError)
     └── ModelError
         ├── ModelUnreachable
         ├── ModelTimeout (TimeoutError)
         ├── ModelRefused
         │   ├── KeyRefused
-        │   └── RateLimited
+        │   ├── RateLimited
+        │   ├── QuotaExceeded
+        │   ├── ContextOverflow
+        │   └── ContentFiltered
         ├── ModelFailed
+        ├── ModelInterrupted
         ├── BadReply (ValueError)
+        │   ├── WrongEndpoint
+        │   ├── EmptyReply
+        │   ├── StreamTruncated
+        │   └── BadStreamEvent
         ├── BadEndpoint (ValueError)
         ├── ScriptEnded
+        ├── ScriptUnused
         └── ModelNotInstalled
             └── WeightsError
 
@@ -58,19 +79,42 @@ what is known when it is raised, above all whether the message was delivered; it
 
 from __future__ import annotations
 
+from retinue.actors.agents.errors import (
+    AgentError,
+    BadInput,
+    BadState,
+    GuardrailBlocked,
+    HookBlocked,
+    NoSuchRun,
+    OutputInvalid,
+    OutputRefused,
+    RunCancelled,
+    RunLimitReached,
+    RunParked,
+    UnknownStateKey,
+)
 from retinue.actors.llm.errors import (
     BadEndpoint,
     BadReply,
+    BadStreamEvent,
+    ContentFiltered,
+    ContextOverflow,
+    EmptyReply,
     KeyRefused,
     ModelError,
     ModelFailed,
+    ModelInterrupted,
     ModelNotInstalled,
     ModelRefused,
     ModelTimeout,
     ModelUnreachable,
+    QuotaExceeded,
     RateLimited,
     ScriptEnded,
+    ScriptUnused,
+    StreamTruncated,
     WeightsError,
+    WrongEndpoint,
 )
 from retinue.actors.runtime.errors import (
     ActorStopped,
@@ -113,6 +157,7 @@ from retinue.security.errors import (
 
 __all__ = [
     "ActorStopped",
+    "AgentError",
     "ApprovalError",
     "ApprovalRequired",
     "AskCancelled",
@@ -122,22 +167,31 @@ __all__ = [
     "AuditUnavailable",
     "AuthorityError",
     "BadEndpoint",
+    "BadInput",
     "BadReply",
+    "BadState",
+    "BadStreamEvent",
     "BudgetExceeded",
     "CanonicalError",
     "ConstraintError",
+    "ContentFiltered",
+    "ContextOverflow",
     "DefinitionError",
     "Denied",
+    "EmptyReply",
     "Expired",
     "ForgedContext",
     "GatewayError",
     "GuardRefused",
+    "GuardrailBlocked",
+    "HookBlocked",
     "KeyFileError",
     "KeyRefused",
     "Killed",
     "MailboxFull",
     "ModelError",
     "ModelFailed",
+    "ModelInterrupted",
     "ModelNotInstalled",
     "ModelRefused",
     "ModelTimeout",
@@ -145,22 +199,33 @@ __all__ = [
     "NameTaken",
     "NeedsLoop",
     "NoContext",
+    "NoSuchRun",
+    "OutputInvalid",
+    "OutputRefused",
     "PatternError",
+    "QuotaExceeded",
     "RateLimited",
     "Reject",
     "RemoteError",
     "RetinueError",
     "Revoked",
+    "RunCancelled",
+    "RunLimitReached",
+    "RunParked",
     "ScriptEnded",
+    "ScriptUnused",
     "StartTimeout",
     "StoreUnavailable",
     "StreamClosed",
+    "StreamTruncated",
     "SystemClosed",
     "TokenError",
     "Unanswered",
     "Unhandled",
+    "UnknownStateKey",
     "WeightsError",
     "WireError",
+    "WrongEndpoint",
     "WrongEventLoop",
     "WrongThread",
 ]

@@ -68,6 +68,10 @@ def _integer_or_none(value: Any) -> bool:
     return value is None or type(value) is int
 
 
+def _integer(value: Any) -> bool:
+    return type(value) is int
+
+
 def _seconds_or_none(value: Any) -> bool:
     return value is None or (type(value) in (int, float) and abs(value) < math.inf)
 
@@ -87,6 +91,10 @@ class Crossing:
 
     status: int | Callable[[Any], int]
     fields: tuple[_Field, ...] = ()
+
+
+def _texts(*names: str) -> tuple[_Field, ...]:
+    return tuple(_Field(name, name, _text) for name in names)
 
 
 _DENIED = _fields("operation", "path", "subject")
@@ -142,16 +150,37 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.StartTimeout: Crossing(503),
     e.StreamClosed: Crossing(500),
     e.SystemClosed: Crossing(503),
+    e.AgentError: Crossing(500),
+    e.BadInput: Crossing(422),
+    e.RunLimitReached: Crossing(429, (_Field("limit", "limit", _text, needed=True), _Field("partial", "partial", _text))),
+    e.RunCancelled: Crossing(409),
+    e.RunParked: Crossing(409, _fields("run")),
+    e.NoSuchRun: Crossing(404, _fields("run")),
+    e.HookBlocked: Crossing(403, _texts("phase", "hook", "reason")),
+    e.GuardrailBlocked: Crossing(403, _texts("stage", "guardrail", "reason")),
+    e.OutputInvalid: Crossing(502, (*_texts("problem"), _Field("attempts", "attempts", _integer))),
+    e.OutputRefused: Crossing(502, _texts("refusal")),
+    e.BadState: Crossing(422),
+    e.UnknownStateKey: Crossing(422, _texts("key")),
     e.ModelError: Crossing(502, _MODEL),
     e.ModelUnreachable: Crossing(502, _MODEL),
     e.ModelTimeout: Crossing(504, _MODEL),
     e.ModelRefused: Crossing(502, _MODEL),
     e.KeyRefused: Crossing(502, _MODEL),
     e.RateLimited: Crossing(503, (*_MODEL, _Field("retry_after", "retry_after", _seconds_or_none))),
-    e.ModelFailed: Crossing(502, _MODEL),
+    e.QuotaExceeded: Crossing(502, _MODEL),
+    e.ContextOverflow: Crossing(422, (*_MODEL, _Field("limit", "limit", _integer_or_none), _Field("used", "used", _integer_or_none))),
+    e.ContentFiltered: Crossing(502, _MODEL),
+    e.ModelFailed: Crossing(502, (*_MODEL, _Field("retry_after", "retry_after", _seconds_or_none))),
+    e.ModelInterrupted: Crossing(502, _MODEL),  # what was said stays here: a stream has passed it on, event by event
     e.BadReply: Crossing(502, _MODEL),
+    e.WrongEndpoint: Crossing(502, _MODEL),
+    e.EmptyReply: Crossing(502, _MODEL),
+    e.StreamTruncated: Crossing(502, _MODEL),
+    e.BadStreamEvent: Crossing(502, _MODEL),
     e.BadEndpoint: Crossing(500, _MODEL),
     e.ScriptEnded: Crossing(500, _MODEL),
+    e.ScriptUnused: Crossing(500, (*_MODEL, _Field("unused", "unused", _integer_or_none))),
     e.ModelNotInstalled: Crossing(500, _MODEL),
     e.WeightsError: Crossing(500, _MODEL),
 }
