@@ -6,7 +6,8 @@ included, is drawn in `retinue.errors`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +37,23 @@ __all__ = [
 ]
 
 
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
 class RetinueError(Exception):
-    """The root of all errors that this project raises on purpose."""
+    """The root of all errors that this project raises on purpose.
+
+    Attributes:
+        code: A stable word for programs and for looking things up, the same for all errors of a class: dotted, in lower case (docs/troubleshooting.md). A class
+            that names none has one made of its name: `AskTimeout` has "ask.timeout".
+    """
+
+    code: ClassVar[str] = "retinue"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "code" not in cls.__dict__:
+            cls.code = ".".join(word.lower() for word in _WORD.findall(cls.__name__))
 
 
 class DefinitionError(RetinueError, TypeError):

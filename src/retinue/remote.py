@@ -80,6 +80,10 @@ def _fields(*names: str) -> tuple[_Field, ...]:
     return tuple(_Field(name, name, _text_or_none) for name in names)
 
 
+def _texts(*names: str) -> tuple[_Field, ...]:
+    return tuple(_Field(name, name, _text) for name in names)
+
+
 @attrs.frozen
 class Crossing:
     """How one class of error crosses.
@@ -91,10 +95,6 @@ class Crossing:
 
     status: int | Callable[[Any], int]
     fields: tuple[_Field, ...] = ()
-
-
-def _texts(*names: str) -> tuple[_Field, ...]:
-    return tuple(_Field(name, name, _text) for name in names)
 
 
 _DENIED = _fields("operation", "path", "subject")
