@@ -1,0 +1,278 @@
+"""What is said to an agent, what it answers, and what its memory holds.
+
+Everything here is data. `AgentMessage` is the one type that agents exchange; the other messages ask for a run with options, for one that
+goes on after a decision, or for a session's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from retinue.actors.agents.events import ApprovalNeeded, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, UsageSoFar
+from retinue.actors.llm.messages import ToolCall
+from retinue.actors.llm.usage import Usage
+from retinue.mailbox.messages import Request, Stream, message
+
+__all__ = [
+    "AgentEvent",
+    "AgentMessage",
+    "Cancel",
+    "ClearMemory",
+    "ErrorKind",
+    "GetMemory",
+    "GetState",
+    "LoadState",
+    "Memory",
+    "Resume",
+    "Run",
+    "RunEnd",
+    "RunLimits",
+    "Step",
+    "StepKind",
+]
+
+TIMEOUT = 600.0
+"""Seconds that a run may take, unless the asker says otherwise."""
+
+StepKind = Literal["tool_calls", "tool_result", "attempt", "correction"]
+"""What a step of a run is: the model's reply that calls tools; the result of one call; an answer of the model that was not taken; what
+the model was told about it."""
+
+ErrorKind = str
+"""Why a tool gave no result: "arguments", "unknown", "denied", "rejected", "timeout", "raised", "cancelled", "exit", "parsing",
+"outcome_unknown", "truncated", "blocked" or "limit"."""
+
+
+@message(name="retinue/AgentMessage@1", timeout=TIMEOUT)
+class AgentMessage(Request["AgentMessage"], Stream["AgentEvent"]):
+    """What agents exchange: asked, an agent answers with one; streamed, it answers with events. A plain str given to an agent becomes one.
+
+    Attributes:
+        content: What is said; mostly a str.
+        sender: Who says it: "user" (the default), or the name of an agent.
+        formatted: What a parser or an output type made of `content`.
+        session: The conversation it belongs to; default "0". Another subject's session of the same name is another one.
+        type: Free for the program.
+        receiver: Free for the program.
+        extra: Free for the program: JSON-like values.
+        usage: Of an answer: what the run used in all; None of any other message.
+        partial: Whether the run ended before the answer was complete.
+    """
+
+    content: Any
+    sender: str = "user"
+    formatted: Any = None
+    session: str = "0"
+    type: str | None = None
+    receiver: str | None = None
+    extra: Mapping[str, Any] | None = None
+    usage: Usage | None = None
+    partial: bool = False
+
+
+@attrs.frozen
+class RunEnd:
+    """The end of a streamed run that has an answer.
+
+    Attributes:
+        message: The answer.
+    """
+
+    message: AgentMessage
+
+
+AgentEvent: TypeAlias = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ApprovalNeeded | UsageSoFar | Notice | RunEnd
+"""What comes out of a streamed run."""
+
+
+@attrs.frozen(kw_only=True)
+class RunLimits:
+    """How much one run may use. Over a limit it ends with `RunLimitReached`. None: no limit.
+
+    Attributes:
+        model_calls: Requests to the model; default 25.
+        tool_calls: Tool calls; default 100.
+        bad_calls: Tool calls that could not be carried out as the model wrote them; default 10.
+        tokens: Tokens of all requests and answers together; default none.
+        cost_micro_usd: Millionths of a US dollar; default none. A model whose price is unknown is refused under this limit.
+        seconds: Seconds, the waiting for tools included; default none (the asker's own deadline holds besides).
+    """
+
+    __immutable__ = True
+
+    model_calls: int | None = 25
+    tool_calls: int | None = 100
+    bad_calls: int | None = 10
+    tokens: int | None = None
+    cost_micro_usd: int | None = None
+    seconds: float | None = None
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("model_calls", "tool_calls", "bad_calls", "tokens", "cost_micro_usd", "seconds"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            kinds = (int, float) if name == "seconds" else int
+            least = 1 if name == "model_calls" else 0
+            if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < 2**63:
+                raise ValueError(f"RunLimits({name}={value!r}): give a number, {least} or more, or None for no limit")
+
+
+@message(name="retinue/Run@1", timeout=TIMEOUT)
+class Run(Request[AgentMessage], Stream["AgentEvent"]):
+    """An `AgentMessage` (or a str) with options that hold for this run only.
+
+    Attributes:
+        message: What is said; a str is that of a user in session "0".
+        tools: Tools that the agent has besides its own while this run lasts.
+        limits: Instead of the agent's own limits.
+        wait_for_approvals: Whether the run waits where a tool call needs a person's approval, instead of being parked; None (the
+            default): as the agent was made.
+    """
+
+    message: AgentMessage | str
+    tools: tuple[Any, ...] = attrs.field(default=(), converter=lambda tools: _tools(tools))
+    limits: RunLimits | None = None
+    wait_for_approvals: bool | None = None
+
+
+@message(name="retinue/Resume@1", timeout=TIMEOUT)
+class Resume(Request[AgentMessage], Stream["AgentEvent"]):
+    """Go on with a run that was parked, after (some of) its tool calls were decided upon.
+
+    Attributes:
+        run: The run's id, as `ApprovalRequired.run` gives it.
+        wait_for_approvals: As for `Run`.
+    """
+
+    run: str
+    wait_for_approvals: bool | None = None
+
+
+@attrs.frozen
+class Step:
+    """What happened between a message and its answer; kept in memory, shown to the model, and no message of anybody's.
+
+    Attributes:
+        kind: See `StepKind`.
+        text: What the model said, what the tool gave back, or what the model was told.
+        ok: Whether the tool call was carried out.
+        call_id: Of a tool result: the id of its call.
+        tool: Of a tool result: the tool's name.
+        calls: Of "tool_calls": the calls, in order.
+        error: Why `ok` is False; see `ErrorKind`.
+        turn: The number of the run in its session, from 1.
+        reasoning: What the model thought, where it says.
+    """
+
+    __immutable__ = True
+
+    kind: StepKind
+    text: str = ""
+    ok: bool = True
+    call_id: str | None = None
+    tool: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    error: ErrorKind | None = None
+    turn: int = 0
+    reasoning: str | None = None
+
+
+@attrs.frozen
+class Memory:
+    """What a session remembers.
+
+    Attributes:
+        items: Everything, in order.
+        messages: The messages among them.
+        steps: The steps among them.
+    """
+
+    __immutable__ = True
+
+    items: tuple[AgentMessage | Step, ...] = ()
+
+    @property
+    def messages(self) -> tuple[AgentMessage, ...]:
+        """The messages, in order."""
+        return tuple(item for item in self.items if item.__class__ is AgentMessage)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps, in order."""
+        return tuple(item for item in self.items if item.__class__ is Step)
+
+
+@message(name="retinue/GetMemory@1")
+class GetMemory(Request[Memory]):
+    """What does a session remember?
+
+    Attributes:
+        session: The session; default "0". One that was never used remembers nothing.
+        recent: Only the last so many messages, with the steps after the first of them; default all.
+        subject: Whose session; only for the system's root authority. Default: the caller's own.
+        tenant: Of which tenant; as `subject`.
+    """
+
+    session: str = "0"
+    recent: int | None = None
+    subject: str | None = None
+    tenant: str | None = None
+
+
+@message(name="retinue/ClearMemory@1")
+class ClearMemory(Request[None]):
+    """Forget a session: what it remembers and what is parked in it. See `GetMemory` for the attributes."""
+
+    session: str = "0"
+    subject: str | None = None
+    tenant: str | None = None
+
+
+@message(name="retinue/GetState@1")
+class GetState(Request[dict[str, Any]]):
+    """A session's memory as plain data by key path (`{"memory": [...]}`), for `LoadState`. See `GetMemory` for the attributes."""
+
+    session: str = "0"
+    subject: str | None = None
+    tenant: str | None = None
+
+
+@message(name="retinue/LoadState@1")
+class LoadState(Request[None]):
+    """Put a session's memory in the place of what it remembers: all of it, or nothing where anything is wrong with it.
+
+    Attributes:
+        state: As `GetState` gives it.
+        session, subject, tenant: See `GetMemory`.
+    """
+
+    state: Mapping[str, Any]
+    session: str = "0"
+    subject: str | None = None
+    tenant: str | None = None
+
+
+@message(name="retinue/Cancel@1")
+class Cancel(Request[bool]):
+    """End what a session is doing, now; it gives whether there was anything. Its asker gets `RunCancelled`, and memory is as before the run.
+
+    Attributes:
+        session: The session; default "0".
+        run: Instead: a parked run, which is given up.
+        subject, tenant: See `GetMemory`.
+    """
+
+    session: str = "0"
+    run: str | None = None
+    subject: str | None = None
+    tenant: str | None = None
+
+
+def _tools(tools: Iterable[Any]) -> tuple[Any, ...]:
+    if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
+        raise TypeError(f"Run.tools is a {type(tools).__name__}: give a sequence of tools, Run(message, tools=[get_weather])")
+    return tuple(tools)
