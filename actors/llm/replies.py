@@ -14,6 +14,7 @@ from typing import Any
 
 from retinue.actors.llm.errors import BadReply, KeyRefused, ModelError, ModelFailed, ModelRefused, RateLimited
 from retinue.actors.llm.messages import Completion
+from retinue.actors.llm.usage import Usage
 
 __all__ = ["completion_of", "failure_of", "retry_after", "tidy"]
 
@@ -53,8 +54,7 @@ def completion_of(body: bytes, *, content_type: str, where: str, model: str, hid
     return Completion(
         text=_whole(text),
         model=_word(answer.get("model")) or model,
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
+        usage=Usage(prompt_tokens=_count(usage.get("prompt_tokens")), completion_tokens=_count(usage.get("completion_tokens"))),
         finish_reason=finish,
     )
 

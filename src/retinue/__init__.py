@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from retinue.actors.approvals.messages import ApprovalEvent, ApprovalStatistics, Interrupted
     from retinue.actors.approvals.review import Review
     from retinue.actors.hosts.adopting import PykkaMessage
+    from retinue.actors.llm.events import ReasoningDelta, TextDelta
     from retinue.actors.runtime.actor import Actor, handler
     from retinue.actors.runtime.context import Deferred
     from retinue.actors.runtime.errors import (
@@ -65,11 +66,15 @@ if TYPE_CHECKING:
     from retinue.actors.store.store import Store
     from retinue.actors.store.work import Work
     from retinue.capabilities.consent import Approval
+    from retinue.capabilities.errors import BadArguments
     from retinue.capabilities.net import guarded_client
     from retinue.capabilities.policy import PolicyCall, Verdict, policy
     from retinue.capabilities.policy_file import policy_from_file
     from retinue.capabilities.registry import Capability, CapabilityRegistry
     from retinue.capabilities.registry_providers import CapabilityProviders
+    from retinue.capabilities.tool_context import ToolContext
+    from retinue.capabilities.tool_results import ToolResult
+    from retinue.capabilities.tools import Tool, tool
     from retinue.client.asynchronous import Client, RemoteRef
     from retinue.client.bearer import TokenFile
     from retinue.client.on_trio import connect
@@ -161,6 +166,7 @@ __all__ = [
     "AuditLog",
     "AuditUnavailable",
     "AuthorityError",
+    "BadArguments",
     "BadInput",
     "BadState",
     "BudgetExceeded",
@@ -203,6 +209,7 @@ __all__ = [
     "Pool",
     "Published",
     "PykkaMessage",
+    "ReasoningDelta",
     "Receipt",
     "Ref",
     "Reject",
@@ -233,9 +240,13 @@ __all__ = [
     "Supervision",
     "SystemClosed",
     "Terminated",
+    "TextDelta",
     "Timers",
     "TokenError",
     "TokenFile",
+    "Tool",
+    "ToolContext",
+    "ToolResult",
     "Topic",
     "Unanswered",
     "Unhandled",
@@ -277,6 +288,7 @@ __all__ = [
     "policy_from_file",
     "redact",
     "run",
+    "tool",
     "unlabelled",
     "where",
     "within",
@@ -303,6 +315,7 @@ _HOMES = {
     "AuditLog": "retinue.security.audit",
     "AuditUnavailable": "retinue.security.errors",
     "AuthorityError": "retinue.security.errors",
+    "BadArguments": "retinue.capabilities.errors",
     "BadInput": "retinue.actors.agents.errors",
     "BadState": "retinue.actors.agents.errors",
     "BudgetExceeded": "retinue.security.errors",
@@ -345,6 +358,7 @@ _HOMES = {
     "Pool": "retinue.actors.runtime.pools",
     "Published": "retinue.actors.runtime.topic_reports",
     "PykkaMessage": "retinue.actors.hosts.adopting",
+    "ReasoningDelta": "retinue.actors.llm.events",
     "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",
     "Reject": "retinue.actors.runtime.errors",
@@ -375,9 +389,13 @@ _HOMES = {
     "Supervision": "retinue.actors.runtime.supervision",
     "SystemClosed": "retinue.actors.runtime.errors",
     "Terminated": "retinue.actors.runtime.watch",
+    "TextDelta": "retinue.actors.llm.events",
     "Timers": "retinue.actors.runtime.timers",
     "TokenError": "retinue.security.errors",
     "TokenFile": "retinue.client.bearer",
+    "Tool": "retinue.capabilities.tools",
+    "ToolContext": "retinue.capabilities.tool_context",
+    "ToolResult": "retinue.capabilities.tool_results",
     "Topic": "retinue.actors.runtime.topic_keys",
     "Unanswered": "retinue.actors.runtime.errors",
     "Unhandled": "retinue.mailbox.errors",
@@ -418,6 +436,7 @@ _HOMES = {
     "policy_from_file": "retinue.capabilities.policy_file",
     "redact": "retinue.security.redaction",
     "run": "retinue.actors.runtime.running",
+    "tool": "retinue.capabilities.tools",
     "unlabelled": "retinue.security.restrictions",
     "where": "retinue.security.restrictions",
     "within": "retinue.security.constraints",

@@ -36,7 +36,9 @@ from retinue.actors.llm.errors import (
     WeightsError,
     WrongEndpoint,
 )
-from retinue.actors.llm.messages import ChatMessage, Complete, Completion, Role
+from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, Retrying, TextDelta, ToolCallDelta, fold
+from retinue.actors.llm.messages import ChatMessage, Complete, CompleteStream, Completion, OutputSpec, Role, ToolCall, ToolSpec
+from retinue.actors.llm.usage import Usage
 
 __all__ = [
     "BadEndpoint",
@@ -45,6 +47,8 @@ __all__ = [
     "ChatMessage",
     "Choice",
     "Complete",
+    "CompleteStream",
+    "Completed",
     "Completion",
     "ContentFiltered",
     "ContextOverflow",
@@ -54,6 +58,7 @@ __all__ = [
     "KeyRefused",
     "Local",
     "ModelError",
+    "ModelEvent",
     "ModelFailed",
     "ModelInterrupted",
     "ModelNotInstalled",
@@ -61,15 +66,24 @@ __all__ = [
     "ModelTimeout",
     "ModelUnreachable",
     "OpenAICompatible",
+    "OutputSpec",
     "QuotaExceeded",
     "RateLimited",
+    "ReasoningDelta",
+    "Retrying",
     "Role",
     "ScriptEnded",
     "ScriptUnused",
     "Scripted",
     "StreamTruncated",
+    "TextDelta",
     "Timeouts",
+    "ToolCall",
+    "ToolCallDelta",
+    "ToolSpec",
+    "Usage",
     "WeightsError",
     "WrongEndpoint",
+    "fold",
     "from_env",
 ]

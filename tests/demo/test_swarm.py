@@ -141,7 +141,7 @@ def test_a_full_chronicle_forgets_the_oldest_and_still_counts_right():
 def test_a_critic_asks_the_model_and_tells_the_chronicle_what_is_said():
     critic = rtt.BehaviorTest(Critic, rtt.StandIn("model"), rtt.StandIn("chronicle"), Manner(), name="critic")
     model, chronicle = critic.ref("model"), critic.ref("chronicle")
-    critic.answer(llm.Complete, llm.Completion("It lacks salt. And pep", "scripted", None, None, "stop"))
+    critic.answer(llm.Complete, llm.Completion("It lacks salt. And pep", "scripted", finish_reason="stop"))
     assert critic.ask(Review("soup", "Soup is hot.")) == "It lacks salt."
     said, asked, heard, _ = critic.effects
     assert (said.ref, asked.ref, heard.ref) == (chronicle, model, chronicle)

@@ -43,7 +43,7 @@ async def test_a_deployment_answers_a_completion():
         async with rt.ActorSystem() as system:
             model = await deployment(system, server)
             answer = await model.ask(HELLO)
-    assert answer == llm.Completion("hi", "served", 7, 3, "stop")
+    assert answer == llm.Completion("hi", "served", llm.Usage(1, 7, 3), "stop")
 
 
 async def test_requests_wait_in_the_mailbox_and_are_served_one_by_one_in_order():

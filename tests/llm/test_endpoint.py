@@ -26,6 +26,7 @@ from retinue.actors.llm.errors import (
     RateLimited,
 )
 from retinue.actors.llm.messages import ChatMessage, Complete, Completion
+from retinue.actors.llm.usage import Usage
 
 KEY = "sk-test-0123456789abcdef"
 JSON = {"content-type": "application/json"}
@@ -39,7 +40,7 @@ async def ask(server, request=None, **options):
 
 async def test_a_completion_carries_text_model_usage_and_finish_reason():
     with loopback(completion("Grüße, 世界")) as server:
-        assert await ask(server) == Completion("Grüße, 世界", "served", 7, 3, "stop")
+        assert await ask(server) == Completion("Grüße, 世界", "served", Usage(1, 7, 3), "stop")
 
 
 async def test_the_request_holds_what_was_asked_and_nothing_that_was_not():
@@ -124,7 +125,7 @@ def test_settings_of_the_machine_that_cannot_be_used_are_a_bad_endpoint(monkeypa
 
 async def test_missing_usage_model_and_finish_reason_are_not_invented():
     with loopback((200, JSON, b'{"choices": [{"message": {"content": "hi"}}]}')) as server:
-        assert await ask(server) == Completion("hi", "m", None, None, None)
+        assert await ask(server) == Completion("hi", "m")
 
 
 async def test_content_in_parts_is_joined():

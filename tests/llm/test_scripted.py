@@ -26,7 +26,7 @@ def test_a_text_or_a_function_answers_every_request(script):
 
 
 def test_an_answer_says_that_it_is_scripted_and_counts_no_tokens():
-    assert Script("x").answer(HELLO) == Completion("x", "scripted", None, None, "stop")
+    assert Script("x").answer(HELLO) == Completion("x", "scripted", finish_reason="stop")
 
 
 def test_an_error_in_the_script_is_raised_in_its_turn():

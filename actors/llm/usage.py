@@ -1,0 +1,62 @@
+"""What a model's answer used up: tokens and money, where they are known."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["NO_USAGE", "Usage"]
+
+
+@attrs.frozen
+class Usage:
+    """What one answer used, or several together (`a + b`). None is "not known", which is never the same as 0: a sum with it is None too.
+
+    Attributes:
+        requests: How many answers are counted; default 1.
+        prompt_tokens: Tokens of the requests as the endpoint counted them, those that it had cached included.
+        completion_tokens: Tokens of the answers, those of the reasoning included.
+        cached_tokens: How many of `prompt_tokens` were read from the endpoint's cache.
+        reasoning_tokens: How many of `completion_tokens` were reasoning.
+        cost_micro_usd: The price in millionths of a US dollar.
+    """
+
+    __immutable__ = True
+
+    requests: int = 1
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_micro_usd: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Tokens of requests and answers together; None where one of the two is not known."""
+        if self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the tokens of every counted request and answer are known."""
+        return self.prompt_tokens is not None and self.completion_tokens is not None
+
+    def __add__(self, other: Usage) -> Usage:
+        if not isinstance(other, Usage):
+            return NotImplemented
+        return Usage(
+            self.requests + other.requests,
+            _sum(self.prompt_tokens, other.prompt_tokens),
+            _sum(self.completion_tokens, other.completion_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            _sum(self.cost_micro_usd, other.cost_micro_usd),
+        )
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+NO_USAGE = Usage(0, 0, 0, 0, 0, 0)
+"""Nothing used; where a sum starts."""
