@@ -39,6 +39,7 @@
     ├── WrongEventLoop (RuntimeError)
     ├── WrongThread (RuntimeError)
     ├── Killed
+    ├── BadArguments (ValueError)
     ├── AgentError
     │   ├── BadInput (ValueError)
     │   ├── RunLimitReached
@@ -132,6 +133,7 @@ from retinue.actors.runtime.errors import (
 )
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.testing.errors import Killed, NeedsLoop
+from retinue.capabilities.errors import BadArguments
 from retinue.mailbox.errors import GatewayError, MailboxFull, RemoteError, Unhandled, WireError
 from retinue.security.errors import (
     ApprovalError,
@@ -166,6 +168,7 @@ __all__ = [
     "AuditBroken",
     "AuditUnavailable",
     "AuthorityError",
+    "BadArguments",
     "BadEndpoint",
     "BadInput",
     "BadReply",

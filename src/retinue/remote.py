@@ -196,6 +196,7 @@ STAYING: Final[frozenset[type[e.RetinueError]]] = frozenset(
         e.WrongThread,
         e.Killed,  # what a test of the other process has done, or is told
         e.NeedsLoop,
+        e.BadArguments,  # for the model that the system's own tool was called by
     }
 )
 """The errors that say something of the system's own process alone: they cross as any handler's error does, by name and without their text."""
