@@ -19,6 +19,7 @@ from retinue.security import Authority, Denied
 from retinue.security.constraints import at_most
 from retinue.security.errors import ApprovalRequired, AuthorityError, DefinitionError, Revoked
 from retinue.security.restrictions import where
+from steady_ids import steady
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ def forged(kind):
     "answer",
     [None, True, False, 1, 0, "", "allow", "ALLOW", {}, [], {"allowed": True}, object(), Odd(), Verdict, Verdict.allow, rt.SecurityContext]
     + [forged(kind) for kind in (None, "allow", "ALLOW", True, "other")],
-    ids=repr,
+    ids=steady,
 )
 def test_what_is_no_verdict_refuses(answer):
     @policy
@@ -242,7 +243,7 @@ def test_a_rewrite_may_make_a_call_permitted():
     assert admit(gate, Pay(5_000), context).message == Pay(100)
 
 
-@pytest.mark.parametrize("other", [PayMore(1), None, "text", {"amount": 1}, Pay, object()], ids=repr)
+@pytest.mark.parametrize("other", [PayMore(1), None, "text", {"amount": 1}, Pay, object()], ids=steady)
 def test_a_rewrite_to_another_class_refuses(other):
     @policy
     def changing(call):

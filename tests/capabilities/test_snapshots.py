@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import retinue as rt
 from retinue.capabilities.snapshots import MAX_DEPTH, CannotCopy, arguments_of, own_copy, own_copy_and_arguments
 from retinue.security import DefinitionError
+from steady_ids import steady
 
 
 @rt.message
@@ -230,7 +231,7 @@ def test_what_cannot_be_copied_is_not_read_either():
         int,
         len,
     ],
-    ids=repr,
+    ids=steady,
 )
 def test_what_is_immutable_through_and_through_is_taken_as_it_is(value):
     assert own_copy(Carry(value)).what is value
@@ -256,7 +257,7 @@ def test_what_is_immutable_through_and_through_is_taken_as_it_is(value):
         Boxed[str]("x"),
         Carry("inner"),
     ],
-    ids=repr,
+    ids=steady,
 )
 def test_what_only_says_that_it_is_immutable_is_rebuilt(value):
     for copied in (own_copy(Carry(value)).what, own_copy_and_arguments(Carry(value, []))[0].what, own_copy(Carry((value,))).what[0]):
@@ -321,7 +322,7 @@ def test_a_path_is_what_it_is_shown_as_in_all_its_parts():
         (Carry("a"), lambda value: object.__setattr__(value, "what", "b")),
         (Named(Frozen("a"), 2), lambda value: object.__setattr__(value.first, "inner", "b")),
     ],
-    ids=repr,
+    ids=steady,
 )
 def test_what_is_changed_after_the_check_changes_nothing(value, change):
     message = Carry(value)

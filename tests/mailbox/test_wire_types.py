@@ -16,6 +16,7 @@ import attrs
 import pytest
 
 from retinue.mailbox.messages import Message, message
+from steady_ids import steady
 from wire_examples import (
     Batch,
     Cents,
@@ -72,7 +73,7 @@ CROSSING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "kind"), CROSSING, ids=lambda given: str(given)[:40])
+@pytest.mark.parametrize(("value", "kind"), CROSSING, ids=lambda given: steady(given)[:40])
 def test_values_come_back_as_they_went(registry, value, kind):
     if kind == "Point":
         kind = Point
@@ -187,7 +188,7 @@ NOT_CROSSING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "kind"), NOT_CROSSING, ids=lambda given: ascii(given)[:40])
+@pytest.mark.parametrize(("value", "kind"), NOT_CROSSING, ids=lambda given: steady(given)[:40])
 def test_a_value_that_does_not_fit_its_annotation_is_not_encoded(registry, value, kind):
     assert problem_of(registry.encode_value, value, kind)[0] == "not_encodable"
 

@@ -14,6 +14,7 @@ import retinue as rt
 from core_actors import Answer, Boom, Break, Declared, Double, Forbidden, Hold, Note, Notes, Plain, Refuse, Unknown
 from core_hosts import Host, conserved, reasons
 from core_latch import Latch
+from steady_ids import steady
 
 
 @rt.message
@@ -182,7 +183,7 @@ async def test_an_ask_without_time_to_wait_is_withdrawn_from_a_busy_actor(host: 
         assert conserved(system)
 
 
-@pytest.mark.parametrize("timeout", [-1, -0.001, -math.inf, math.nan, "5", True, object()], ids=repr)
+@pytest.mark.parametrize("timeout", [-1, -0.001, -math.inf, math.nan, "5", True, object()], ids=steady)
 async def test_a_time_out_that_is_no_number_of_seconds_is_refused_at_once(loop_host: Host, timeout: object) -> None:
     async with loop_host.system() as system:
         ref = await system.spawn(loop_host.plain)

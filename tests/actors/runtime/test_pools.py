@@ -18,6 +18,7 @@ import retinue as rt
 from core_hosts import conserved, reasons
 from pool_actors import POOLS, Count, Fault, Job, Ledger, PoolWorker, Quick, workers_of
 from retinue.actors.runtime.fronts import digest_of
+from steady_ids import steady
 
 
 def make(**options: Any) -> rt.ActorSystem:
@@ -114,7 +115,7 @@ async def test_keys_spread_over_the_places_and_one_place_more_moves_only_its_sha
         assert 130 <= len(moved) <= 320
 
 
-@pytest.mark.parametrize("key", [1.5, [1], object(), ("ada", 1.5)], ids=str)
+@pytest.mark.parametrize("key", [1.5, [1], object(), ("ada", 1.5)], ids=steady)
 async def test_a_key_of_an_odd_kind_is_refused_at_the_send_site(key: object) -> None:
     async with make() as system:
         pool = await system.spawn_pool(PoolWorker, pool=POOLS["consistent_hash"](2))

@@ -14,6 +14,7 @@ import retinue as rt
 from core_actors import Boom, Break, Double, Note, Notes, Plain
 from core_hosts import Host, conserved, reasons
 from core_latch import Latch
+from steady_ids import steady
 
 
 class Child(rt.Actor):
@@ -197,7 +198,7 @@ class Abstract(rt.Actor, abc.ABC):
         ([], "a class derived from rt.Actor"),
         (Note, "a class derived from rt.Actor"),
     ],
-    ids=repr,
+    ids=steady,
 )
 async def test_what_is_no_actor_class_cannot_be_spawned(wrong: Any, text: str) -> None:
     async with rt.ActorSystem() as system:
@@ -232,7 +233,7 @@ async def test_a_name_is_unique_among_the_living(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a/b", "/", "..", ".hidden", "-dash", "a b", "ä", "x" * 129, "a\n", 5, b"a", object(), ["a"]], ids=repr
+    "name", ["", "a/b", "/", "..", ".hidden", "-dash", "a b", "ä", "x" * 129, "a\n", 5, b"a", object(), ["a"]], ids=steady
 )
 async def test_an_illegal_name_is_refused_with_the_rule(name: Any) -> None:
     async with rt.ActorSystem() as system:
