@@ -10,7 +10,9 @@ _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
 def steady(value: object) -> str:
-    """Show a value as `repr` does, without its address; of what differs from run to run, its type."""
+    """Show a value as `repr` does, without its address and the order of sets; of what differs from run to run, its type."""
     if isinstance(value, uuid.UUID | dt.datetime):
         return type(value).__name__
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(map(steady, value))) + "}"
     return _ADDRESS.sub("", repr(value))
