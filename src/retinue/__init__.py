@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RunParked,
         UnknownStateKey,
     )
+    from retinue.actors.agents.hooks import HookContext, PolicyHook, hook
     from retinue.actors.approvals.messages import ApprovalEvent, ApprovalStatistics, Interrupted
     from retinue.actors.approvals.review import Review
     from retinue.actors.hosts.adopting import PykkaMessage
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from retinue.security.audit_chain import AuditEntry
     from retinue.security.audit_file import AuditFile
     from retinue.security.beneath import open_beneath
+    from retinue.security.choices import Block, Continue, Replace
     from retinue.security.constraints import (
         Constraint,
         absent,
@@ -169,6 +171,7 @@ __all__ = [
     "BadArguments",
     "BadInput",
     "BadState",
+    "Block",
     "BudgetExceeded",
     "CanonicalError",
     "Capability",
@@ -177,6 +180,7 @@ __all__ = [
     "Client",
     "Constraint",
     "ConstraintError",
+    "Continue",
     "DeadLetter",
     "Deferred",
     "DefinitionError",
@@ -188,6 +192,7 @@ __all__ = [
     "GuardRefused",
     "GuardrailBlocked",
     "HookBlocked",
+    "HookContext",
     "Interrupted",
     "KeyFile",
     "KeyFileError",
@@ -206,6 +211,7 @@ __all__ = [
     "PatternError",
     "Permission",
     "PolicyCall",
+    "PolicyHook",
     "Pool",
     "Published",
     "PykkaMessage",
@@ -215,6 +221,7 @@ __all__ = [
     "Reject",
     "RemoteError",
     "RemoteRef",
+    "Replace",
     "Request",
     "Restriction",
     "RetinueError",
@@ -274,6 +281,7 @@ __all__ = [
     "expires",
     "guarded_client",
     "handler",
+    "hook",
     "host",
     "known_from",
     "label",
@@ -318,6 +326,7 @@ _HOMES = {
     "BadArguments": "retinue.capabilities.errors",
     "BadInput": "retinue.actors.agents.errors",
     "BadState": "retinue.actors.agents.errors",
+    "Block": "retinue.security.choices",
     "BudgetExceeded": "retinue.security.errors",
     "CanonicalError": "retinue.security.errors",
     "Capability": "retinue.capabilities.registry",
@@ -326,6 +335,7 @@ _HOMES = {
     "Client": "retinue.client.asynchronous",
     "Constraint": "retinue.security.constraints",
     "ConstraintError": "retinue.security.errors",
+    "Continue": "retinue.security.choices",
     "DeadLetter": "retinue.mailbox.letters",
     "Deferred": "retinue.actors.runtime.context",
     "DefinitionError": "retinue.security.errors",
@@ -337,6 +347,7 @@ _HOMES = {
     "GuardRefused": "retinue.security.errors",
     "GuardrailBlocked": "retinue.actors.agents.errors",
     "HookBlocked": "retinue.actors.agents.errors",
+    "HookContext": "retinue.actors.agents.hooks",
     "Interrupted": "retinue.actors.approvals.messages",
     "KeyFile": "retinue.security.keys",
     "KeyFileError": "retinue.security.errors",
@@ -355,6 +366,7 @@ _HOMES = {
     "PatternError": "retinue.security.errors",
     "Permission": "retinue.security.restrictions",
     "PolicyCall": "retinue.capabilities.policy",
+    "PolicyHook": "retinue.actors.agents.hooks",
     "Pool": "retinue.actors.runtime.pools",
     "Published": "retinue.actors.runtime.topic_reports",
     "PykkaMessage": "retinue.actors.hosts.adopting",
@@ -364,6 +376,7 @@ _HOMES = {
     "Reject": "retinue.actors.runtime.errors",
     "RemoteError": "retinue.mailbox.errors",
     "RemoteRef": "retinue.client.asynchronous",
+    "Replace": "retinue.security.choices",
     "Request": "retinue.mailbox.messages",
     "Restriction": "retinue.security.restrictions",
     "RetinueError": "retinue.security.errors",
@@ -422,6 +435,7 @@ _HOMES = {
     "expires": "retinue.security.restrictions",
     "guarded_client": "retinue.capabilities.net",
     "handler": "retinue.actors.runtime.actor",
+    "hook": "retinue.actors.agents.hooks",
     "host": "retinue.security.constraints",
     "known_from": "retinue.security.constraints",
     "label": "retinue.security.restrictions",
