@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -21,6 +21,7 @@ from retinue.actors.llm.weights import SMOLLM2, find_weights, models_folder
 
 if TYPE_CHECKING:
     from retinue.actors.llm.deployment import Deployment
+    from retinue.actors.runtime.context import ActorContext
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.system import ActorSystem
 
@@ -47,6 +48,8 @@ class Choice:
         script: What the scripted model says.
         seconds: How long each scripted answer takes; default 0.
         api_key: The endpoint's key; not shown.
+        profile: The name of the endpoint's profile; default "auto".
+        provider: Who is asked, as in "openai:…"; None where only an address is known.
     """
 
     kind: Kind
@@ -56,16 +59,29 @@ class Choice:
     script: str | Callable[[Complete], str] | tuple[Line, ...] = attrs.field(default=UNSCRIPTED, repr=False)
     seconds: float = 0.0
     api_key: str | None = attrs.field(default=None, repr=False)
+    profile: str = "auto"
+    provider: str | None = None
 
-    async def spawn(self, system: ActorSystem, *, name: str = "model") -> Ref[Deployment]:
-        """Make the chosen model an actor of the system. Raises ModelNotInstalled where its weights have to be fetched first."""
+    async def spawn(self, owner: ActorSystem | ActorContext, *, name: str | None = "model", retries: int | None = None) -> Ref[Deployment]:
+        """Make the chosen model an actor.
+
+        Args:
+            owner: The system, or an actor's context: then it is that actor's child.
+            name: The actor's name; default "model".
+            retries: How often the endpoint is asked again; default: what `OpenAICompatible` has.
+
+        Raises ModelNotInstalled where its weights have to be fetched first, NameTaken where the name is taken.
+        """
         from retinue.actors.llm.deployment import Local, OpenAICompatible, Scripted
 
         if self.kind == "endpoint":
-            return await system.spawn(OpenAICompatible, model=self.model, base_url=self.address, api_key=self.api_key, name=name)
+            options: dict[str, Any] = {} if retries is None else {"retries": retries}
+            if self.profile != "auto":
+                options["profile"] = self.profile
+            return await owner.spawn(OpenAICompatible, model=self.model, base_url=self.address, api_key=self.api_key, name=name, **options)
         if self.kind == "local":
-            return await system.spawn(Local, weights=self.weights, name=name)
-        return await system.spawn(Scripted, self.script, seconds=self.seconds, name=name)
+            return await owner.spawn(Local, weights=self.weights, name=name)
+        return await owner.spawn(Scripted, self.script, seconds=self.seconds, name=name)
 
     def __str__(self) -> str:
         if self.kind == "endpoint":

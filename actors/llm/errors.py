@@ -11,6 +11,7 @@
     │   └── ContentFiltered
     ├── ModelFailed
     ├── ModelInterrupted
+    ├── AllMembersFailed
     ├── BadReply (ValueError)
     │   ├── WrongEndpoint
     │   ├── EmptyReply
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from retinue.actors.llm.messages import Completion
 
 __all__ = [
+    "AllMembersFailed",
     "BadEndpoint",
     "BadReply",
     "BadStreamEvent",
@@ -168,6 +170,24 @@ class ModelInterrupted(ModelError):
     def __init__(self, text: str, *, status: int | None = None, partial: Completion | None = None) -> None:
         super().__init__(text, status=status)
         self.partial = partial
+
+
+class AllMembersFailed(ModelError):
+    """No member of a `Failover` or a `Pool` answered; the text says what each of those that were asked has said. `__cause__` is the last one's error.
+
+    Attributes:
+        errors: Those of the members, in the order in which they were asked; empty where the error came from another process.
+        retry_after: Seconds until the cooldown of the first of them is over; None where none of them cools down.
+    """
+
+    code = "model.all_members_failed"
+
+    def __init__(
+        self, text: str, *, status: int | None = None, errors: tuple[Exception, ...] = (), retry_after: float | None = None
+    ) -> None:
+        super().__init__(text, status=status)
+        self.errors = errors
+        self.retry_after = retry_after
 
 
 class BadReply(ModelError, ValueError):

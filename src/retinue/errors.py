@@ -63,6 +63,7 @@
         │   └── ContentFiltered
         ├── ModelFailed
         ├── ModelInterrupted
+        ├── AllMembersFailed
         ├── BadReply (ValueError)
         │   ├── WrongEndpoint
         │   ├── EmptyReply
@@ -95,6 +96,7 @@ from retinue.actors.agents.errors import (
     UnknownStateKey,
 )
 from retinue.actors.llm.errors import (
+    AllMembersFailed,
     BadEndpoint,
     BadReply,
     BadStreamEvent,
@@ -160,6 +162,7 @@ from retinue.security.errors import (
 __all__ = [
     "ActorStopped",
     "AgentError",
+    "AllMembersFailed",
     "ApprovalError",
     "ApprovalRequired",
     "AskCancelled",

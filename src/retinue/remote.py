@@ -173,6 +173,7 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.ContentFiltered: Crossing(502, _MODEL),
     e.ModelFailed: Crossing(502, (*_MODEL, _Field("retry_after", "retry_after", _seconds_or_none))),
     e.ModelInterrupted: Crossing(502, _MODEL),  # what was said stays here: a stream has passed it on, event by event
+    e.AllMembersFailed: Crossing(503, (*_MODEL, _Field("retry_after", "retry_after", _seconds_or_none))),
     e.BadReply: Crossing(502, _MODEL),
     e.WrongEndpoint: Crossing(502, _MODEL),
     e.EmptyReply: Crossing(502, _MODEL),
