@@ -55,9 +55,8 @@ def choice_of(answer: object) -> Choice | None:
         return CONTINUE
     if answer is False:
         return Block()
-    kind = type(answer)
-    if kind is Continue or kind is Replace or kind is Block:
-        return answer  # type: ignore[return-value]
-    if kind is str:
+    if isinstance(answer, Continue | Replace | Block):
+        return answer
+    if isinstance(answer, str):
         return Block(str(answer))
     return None

@@ -181,8 +181,9 @@ class _Entry:
         """What the hook gives. Raises what it raises, and trio.TooSlowError."""
         if self.limiter is not None:
             with trio.fail_after(self.timeout):
-                return await trio.to_thread.run_sync(self.call, context, abandon_on_cancel=True, limiter=self.limiter)
-        found = self.call(context)
+                found = await trio.to_thread.run_sync(self.call, context, abandon_on_cancel=True, limiter=self.limiter)
+        else:
+            found = self.call(context)
         if not hasattr(type(found), "__await__"):
             return found
         with trio.fail_after(self.timeout):
@@ -223,13 +224,13 @@ class Hooks:
         for entry in self._by_phase.get(phase, ()):
             shown = HookContext(about.agent, about.session, about.subject, about.tenant, about.run, about.turn, phase, isolated(payload))
             choice, problem = await _decide(entry, shown)
-            if type(choice) is Replace:
+            if isinstance(choice, Replace):
                 put = fitting(phase, payload, choice.payload)
                 if put is None:
-                    choice, problem = None, f"it put a {type(choice.payload).__name__} in the place of a {type(payload).__name__}"
+                    problem = f"it put a {type(choice.payload).__name__} in the place of a {type(payload).__name__}"
                 else:
                     payload = isolated(put)
-            if type(choice) is Block:
+            if isinstance(choice, Block):
                 raise _blocked(about, phase, entry.name, choice.reason or "no reason given")
             if problem:
                 if entry.fail_closed:

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import attrs
 
+from retinue.capabilities.tool_results import ToolResult
+
 __all__ = ["isolated"]
 
 MAX_DEPTH: Final = 64
@@ -28,6 +30,8 @@ def isolated(value: Any, depth: int = 0) -> Any:
     """
     kind = type(value)
     if kind in _ATOMS or depth > MAX_DEPTH or isinstance(value, enum.Enum | BaseException | type | types.ModuleType):
+        return value
+    if getattr(kind, "__immutable__", False) is True and kind is not ToolResult:  # a result's value may be anything
         return value
     if kind is tuple:
         items = [isolated(item, depth + 1) for item in value]
@@ -58,7 +62,8 @@ def _field_names(kind: type) -> list[str] | None:
 
 def _fields_isolated(value: Any, names: list[str], depth: int) -> Any:
     changed = {}
-    frozen = getattr(type(value), "__immutable__", False) is True or type(value).__setattr__ is not object.__setattr__
+    setter: Any = type(value).__setattr__
+    frozen = setter is not object.__setattr__
     for name in names:
         old = getattr(value, name, None)
         new = isolated(old, depth + 1)

@@ -88,13 +88,22 @@ def fitting(phase: Phase, payload: Any, put: Any) -> Any:
     if phase in ("on_approval_required", "on_resume"):
         return None
     if isinstance(put, type(payload)):
-        return put if phase != "before_tool_call" or put.id == payload.id else None
+        return _kept_in_its_place(phase, payload, put)
     if phase == "before_tool_call":
         return _with_arguments(payload, put)
     if isinstance(put, str):
         field = next((name for name in ("content", "text") if hasattr(payload, name)), None)
         return None if field is None else attrs.evolve(payload, **{field: put})
     return None
+
+
+def _kept_in_its_place(phase: Phase, payload: Any, put: Any) -> Any:
+    """A message stays in its session; a call answers to its own id, and a changed one is whole."""
+    if phase in ("before_run", "after_run"):
+        return put if put.session == payload.session else attrs.evolve(put, session=payload.session)
+    if phase == "before_tool_call":
+        return put if put.id == payload.id else None
+    return put
 
 
 def _with_arguments(call: Any, arguments: Any) -> Any:
