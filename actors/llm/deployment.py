@@ -1,127 +1,153 @@
-"""The deployments: actors that own one model each and answer `Complete` with a `Completion`.
+"""The deployments: actors that own one model each. They answer `Complete` with a `Completion`, and `CompleteStream` with events.
 
-They need the operation `model.complete` of whoever asks. A deployment works on one request at a time; what comes meanwhile waits in its
-mailbox, in order, and is withdrawn there when its asker gives up. With `concurrency=n` it has n workers, each with a mailbox of its own,
-and hands each request to the one with the least to do. An asker that gives up cancels its request also while the endpoint is at it.
+They need the operation `model.complete` of whoever asks. A deployment hands its requests to workers of its own, `concurrency` of them at
+most, hired when they are needed; what comes beyond waits in one mailbox, in order, and is withdrawn there when its asker gives up. An asker
+that gives up cancels its request also while the model is at it.
 
 What goes wrong with a model is an answer (a `ModelError`), not a failure of the deployment: nothing that is said to it restarts it.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
-from retinue.actors.llm.endpoint import Endpoint, Timeouts
-from retinue.actors.llm.errors import ModelError, ModelNotInstalled
+from retinue.actors.llm.completion import Completion
+from retinue.actors.llm.errors import ModelError, ModelNotInstalled, ScriptUnused
+from retinue.actors.llm.events import Completed, ModelEvent
 from retinue.actors.llm.local import LocalServer
-from retinue.actors.llm.messages import Complete, Completion
-from retinue.actors.llm.scripted import Line, Script
+from retinue.actors.llm.messages import Complete, CompleteStream
+from retinue.actors.llm.scripted import Line, Script, pieces_of
 from retinue.actors.llm.weights import SMOLLM2, find_weights, models_folder
 from retinue.actors.runtime.actor import Actor, handler
+from retinue.actors.runtime.pools import Pool
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.watch import StopReason
-from retinue.mailbox.messages import Message, message
+from retinue.mailbox.messages import Request, message
 
-__all__ = ["Deployment", "Local", "OpenAICompatible", "Scripted"]
+if TYPE_CHECKING:
+    from retinue.actors.llm.deadlines import Timeouts
+    from retinue.actors.llm.endpoint import Endpoint
+    from retinue.actors.llm.profiles import Profile
+    from retinue.actors.llm.retrying import Retries
+
+__all__ = ["Deployment", "GetUnused", "Local", "OpenAICompatible", "Scripted", "assert_used_up"]
 
 OPERATION = "model.complete"
 
-
-@message
-class _Served(Message):
-    """A worker tells its deployment that it has one request less to do.
-
-    Attributes:
-        worker: The worker's number.
-    """
-
-    worker: int
+_log = logging.getLogger("retinue.llm")
 
 
 class Deployment(Actor):
-    """What deployments share; derive from it and write `complete_once`.
+    """What deployments share; derive from it and write `stream_once` or `complete_once` (each is made of the other where it is missing).
 
     Args:
-        concurrency: How many requests are worked on at once; default 1.
+        concurrency: How many requests are worked on at once, 1 to 1,024; default 1. Workers are hired when they are needed.
     """
 
     def __init__(self, concurrency: int = 1) -> None:
-        _check_number("concurrency", concurrency, int, 1)
+        _check_number("concurrency", concurrency, int, 1, 1024)
         self._concurrency = concurrency
-        self._workers: list[Ref[_Worker]] = []
-        self._load: list[int] = []
+        self._workers: Ref[_Worker] | None = None
 
     async def complete_once(self, request: Complete) -> Completion:
         """Answer one request. What goes wrong is raised as a `ModelError`."""
-        raise NotImplementedError
+        if type(self).stream_once is Deployment.stream_once:
+            raise NotImplementedError(f"{type(self).__name__} has neither stream_once nor complete_once: write one of them")
+        async with aclosing(self.stream_once(request)) as events:  # type: ignore[type-var]  # an async generator
+            async for event in events:
+                if type(event) is Completed:
+                    return event.completion
+        raise ModelError(f"the stream of {self.ctx.path} ended without Completed: yield it last in {type(self).__name__}.stream_once")
+
+    async def stream_once(self, request: Complete) -> AsyncIterator[ModelEvent]:
+        """Answer one request in pieces, of which the last is `Completed`: an async generator. What goes wrong is raised as a `ModelError`."""
+        for event in pieces_of(await self.complete_once(request)):
+            yield event
 
     async def on_start(self) -> None:
-        """Start the workers, where there are any."""
-        if self._concurrency > 1:
-            self._workers = [await self.ctx.spawn(_Worker, self.complete_once, number) for number in range(self._concurrency)]
-            self._load = [0] * self._concurrency
+        """Get ready to hire workers."""
+        self._workers = await self.ctx.spawn_pool(_Worker, self, pool=_pool(self._concurrency), name="workers")
 
-    @handler(requires=OPERATION, raises=ModelError)
-    async def complete(self, request: Complete) -> Completion:
-        """Answer a request, or hand it to a worker."""
-        if not self._workers:
-            return await self.complete_once(request)
-        # A request that is withdrawn before its worker took it up is counted for ever; that makes the choice less even, and nothing else.
-        number = min(range(self._concurrency), key=self._load.__getitem__)
-        self._load[number] += 1
-        self.ctx.forward(self._workers[number], request)
-        return _HANDED_OVER
+    @handler(requires=OPERATION, raises=ModelError, forwards=True)
+    def complete(self, request: Complete) -> None:
+        """Hand a request to a worker."""
+        assert self._workers is not None
+        self.ctx.forward(self._workers, request)
 
-    @handler(requires=OPERATION)
-    def served(self, note: _Served) -> None:
-        """Note that a worker has one request less."""
-        if self.ctx.sender in self._workers:
-            self._load[note.worker] = max(0, self._load[note.worker] - 1)
+    @handler(requires=OPERATION, raises=ModelError, forwards=True)
+    def stream(self, request: CompleteStream) -> None:
+        """Hand a request for a stream to a worker."""
+        assert self._workers is not None
+        self.ctx.forward(self._workers, request)
 
 
-def _check_number(what: str, value: Any, kind: type[Any] | tuple[type[Any], ...], least: int) -> None:
-    if isinstance(value, bool) or not (isinstance(value, kind) and least <= value < math.inf):
-        raise ValueError(f"{what}={value!r} is given to a deployment: give a number, {least} or more")
+def _pool(size: int) -> Pool:
+    return getattr(Pool, "elastic", Pool.work_pulling)(size)
 
 
-_HANDED_OVER = Completion("(the worker answers)", "")
+def _check_number(what: str, value: Any, kind: type[Any] | tuple[type[Any], ...], least: int, most: float = math.inf) -> None:
+    if isinstance(value, bool) or not (isinstance(value, kind) and least <= value < math.inf and value <= most):
+        upto = "or more" if most == math.inf else f"to {most:,}"
+        raise ValueError(f"{what}={value!r} is given to a deployment: give a number, {least} {upto}")
 
 
 class _Worker(Actor):
-    """One of a deployment's workers: asks the deployment's endpoint, one request at a time."""
+    """One of a deployment's workers: answers one request at a time."""
 
-    def __init__(self, complete_once: Callable[[Complete], Any], number: int) -> None:
-        self._complete_once = complete_once
-        self._number = number
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
 
     @handler(requires=OPERATION, raises=ModelError)
     async def complete(self, request: Complete) -> Completion:
-        try:
-            answer: Completion = await self._complete_once(request)
-            return answer
-        finally:
-            parent = self.ctx.parent
-            if parent is not None:
-                parent.tell(_Served(self._number))
+        return await self._deployment.complete_once(request)
+
+    @handler(requires=OPERATION, raises=ModelError)
+    async def stream(self, request: CompleteStream) -> AsyncIterator[ModelEvent]:
+        async with aclosing(self._deployment.stream_once(request.as_request())) as events:  # type: ignore[type-var]
+            async for event in events:
+                yield event
+
+
+class _Alone(Deployment):
+    """A deployment that answers by itself, one request at a time."""
+
+    async def on_start(self) -> None:
+        """There are no workers."""
+
+    @handler(requires=OPERATION, raises=ModelError)
+    async def complete(self, request: Complete) -> Completion:  # type: ignore[override]  # answers instead of handing over
+        """Answer a request."""
+        return await self.complete_once(request)
+
+    @handler(requires=OPERATION, raises=ModelError)
+    async def stream(self, request: CompleteStream) -> AsyncIterator[ModelEvent]:  # type: ignore[override]
+        """Answer a request in pieces."""
+        async with aclosing(self.stream_once(request.as_request())) as events:  # type: ignore[type-var]
+            async for event in events:
+                yield event
 
 
 class OpenAICompatible(Deployment):
-    """A model behind an OpenAI-compatible endpoint, over httpx. It does not retry.
+    """A model behind an OpenAI-compatible endpoint, over httpx.
 
     Args:
         model: The model's name as the endpoint knows it.
         base_url: The address up to and with `/v1`.
         api_key: The key, or None for endpoints without; it is in no text, error, log or `repr`.
-        timeouts: See `Timeouts`; default: 10 s to connect, 300 s of silence, 600 s in all.
-        concurrency: How many requests at once; default 1.
+        profile: The endpoint's ways: a name such as "openai" or "vllm", a `Profile`, or "auto" (the default): by the address and the model.
+        retries: How many more times it is asked after what may pass, before the first piece of an answer; default 2. 0 under a `Failover`.
+        timeouts: See `Timeouts`; default: 10 s to connect, 60 s to the first token, 120 s between tokens, no limit in all.
+        concurrency: How many requests at once, 1 to 1,024; default 64.
         proxies: Whether the machine's proxy settings apply; default True.
-        limit_field: The field in which the endpoint takes `max_tokens`; see `Endpoint`.
+        limit_field: The field in which the endpoint takes `max_tokens`; default: the profile's.
 
     Raises BadEndpoint (to the spawner) for an address, a name or a key that cannot be used.
     """
@@ -132,19 +158,35 @@ class OpenAICompatible(Deployment):
         model: str,
         base_url: str,
         api_key: str | None = None,
+        profile: str | Profile = "auto",
+        retries: int | Retries = 2,
         timeouts: Timeouts | None = None,
-        concurrency: int = 1,
+        concurrency: int = 64,
         proxies: bool = True,
         limit_field: str | None = None,
     ) -> None:
+        from retinue.actors.llm.endpoint import Endpoint  # httpx comes with it: not before an endpoint is wanted
+
         super().__init__(concurrency)
         self._endpoint = Endpoint(
-            model=model, base_url=base_url, api_key=api_key, timeouts=timeouts, proxies=proxies, limit_field=limit_field
+            model=model,
+            base_url=base_url,
+            api_key=api_key,
+            profile=profile,
+            retries=retries,
+            timeouts=timeouts,
+            proxies=proxies,
+            limit_field=limit_field,
+            connections=concurrency,
         )
 
     async def complete_once(self, request: Complete) -> Completion:
         """Ask the endpoint."""
         return await self._endpoint.complete(request)
+
+    def stream_once(self, request: Complete) -> AsyncIterator[ModelEvent]:
+        """Ask the endpoint, piece by piece."""
+        return self._endpoint.stream(request)
 
     async def on_stop(self, reason: StopReason) -> None:
         """Close the connections."""
@@ -152,8 +194,8 @@ class OpenAICompatible(Deployment):
         await self._endpoint.aclose()
 
 
-class Local(Deployment):
-    """The embedded model, in a server of its own inside this process; asked over HTTP like any endpoint.
+class Local(_Alone):
+    """The embedded model, in a server of its own inside this process; asked over HTTP like any endpoint, one request at a time.
 
     Args:
         weights: The GGUF file; default: the weights of SmolLM2-135M, where they lie on this machine. Nothing is fetched here: see
@@ -186,10 +228,16 @@ class Local(Deployment):
 
     async def on_start(self) -> None:
         """Load the weights and start the server."""
-        await super().on_start()
+        from retinue.actors.llm.endpoint import Endpoint
+
         self._server = LocalServer(self._find(), model=SMOLLM2.name, context=self._context, threads=self._threads)
         self._endpoint = Endpoint(
-            model=self._server.model, base_url=self._server.url, api_key=self._server.key, timeouts=self._timeouts, proxies=False
+            model=self._server.model,
+            base_url=self._server.url,
+            api_key=self._server.key,
+            profile="llamacpp",
+            timeouts=self._timeouts,
+            proxies=False,
         )
 
     def _find(self) -> Path:
@@ -205,9 +253,16 @@ class Local(Deployment):
 
     async def complete_once(self, request: Complete) -> Completion:
         """Ask the server."""
+        return await self._started().complete(request)
+
+    def stream_once(self, request: Complete) -> AsyncIterator[ModelEvent]:
+        """Ask the server, piece by piece."""
+        return self._started().stream(request)
+
+    def _started(self) -> Endpoint:
         if self._endpoint is None:
             raise ModelNotInstalled("the embedded model has not started")
-        return await self._endpoint.complete(request)
+        return self._endpoint
 
     async def on_stop(self, reason: StopReason) -> None:
         """Close the connections, and then the server: it waits for them."""
@@ -218,31 +273,95 @@ class Local(Deployment):
             self._server.close()
 
 
-class Scripted(Deployment):
+@message
+class GetUnused(Request[int]):
+    """Ask a scripted model how many lines of its script were not said yet. Needs the operation `model.complete`."""
+
+
+class Scripted(_Alone):
     """A model that says what it was told to say, for tests and examples; its completions give "scripted" as their model.
 
+    Lines that were never said are told of when it stops: a warning on the logger `retinue.llm`, or with `strict` an error.
+
     Args:
-        script: A text or a function: the answer to every request. Or a sequence of texts, functions and errors: one a request, in order;
-            asked once more it answers with `ScriptEnded`.
+        script: The answer to every request: a text, a completion, or a function of the request. Or a sequence of lines, one a request, in
+            order: texts, `tool_calls(…)`, completions, functions and errors; asked once more it answers with `ScriptEnded`.
         seconds: How long an answer takes; default 0, which answers without suspending.
+        strict: Whether a script that was not used up is an error when the model stops: `ScriptUnused` is raised then, which the runtime
+            logs as an error, and Retinue's pytest plugin makes a failed test of it. Default False. See also `assert_used_up`.
 
     Raises TypeError (to the spawner) for what is no script.
     """
 
-    def __init__(self, script: str | Callable[[Complete], str] | Iterable[Line], *, seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        script: str | Completion | Callable[[Complete], str | Completion] | Iterable[Line],
+        *,
+        seconds: float = 0.0,
+        strict: bool = False,
+    ) -> None:
         super().__init__()
         _check_number("seconds", seconds, (int, float), 0)
         self._script = Script(script)
         self._seconds = seconds
+        self._strict = strict
 
     async def complete_once(self, request: Complete) -> Completion:
         """Say the next line."""
+        answer = self._line(request)
+        if self._seconds:
+            await trio.sleep(self._seconds)
+        return answer
+
+    async def stream_once(self, request: Complete) -> AsyncIterator[ModelEvent]:
+        """Say the next line, in up to four pieces."""
+        events = list(pieces_of(self._line(request)))
+        for event in events:
+            if self._seconds:
+                await trio.sleep(self._seconds / len(events))
+            yield event
+
+    def _line(self, request: Complete) -> Completion:
         try:
-            answer = self._script.answer(request)
+            return self._script.answer(request)
         except ModelError:
             raise
         except Exception as error:
             raise ModelError(f"the script of {self.ctx.path} has a function that failed: {type(error).__name__}: {error}") from error
-        if self._seconds:
-            await trio.sleep(self._seconds)
-        return answer
+
+    @handler(requires=OPERATION)
+    def unused(self, _request: GetUnused) -> int:
+        """Say how many lines are left."""
+        return self._script.unused
+
+    def on_stop(self, reason: StopReason) -> None:
+        """Tell of lines that were never said."""
+        if reason == "restart" or not self._script.unused:
+            return
+        told = _unused(self.ctx.path, self._script.unused, self._script.rest[0])
+        if self._strict:
+            raise ScriptUnused(told, unused=self._script.unused)
+        _log.warning(told)
+
+
+def _unused(path: str, count: int, first: object) -> str:
+    return (
+        f"the script of {path} was not used up: {count} line{'s were' if count > 1 else ' was'} never said, the first of them {first!r:.100}. "
+        f"Was the model asked less often than you thought?"
+    )
+
+
+async def assert_used_up(model: Ref[Any]) -> None:
+    """Check that a scripted model has said all its lines.
+
+    Args:
+        model: The ref of a `Scripted`.
+
+    Raises ScriptUnused where some are left.
+    """
+    count = await model.ask(GetUnused())
+    if count:
+        raise ScriptUnused(
+            f"the script of {model.path} was not used up: {count} line{'s are' if count > 1 else ' is'} left. Was the model asked less often than you thought?",
+            unused=count,
+        )

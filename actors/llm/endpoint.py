@@ -1,51 +1,37 @@
-"""A client for an OpenAI-compatible endpoint: plain chat completions over httpx, on trio.
+"""A client for an OpenAI-compatible endpoint, over httpx, on trio: one path, whose events fold to a plain answer.
 
-It is used by the deployment actors for endpoints of others and for the embedded model's own server alike. It does not retry: whether
-to ask again is for whoever knows what a second answer costs.
+It is used by the deployment actors for endpoints of others and for the embedded model's own server alike. It is the one place in which a
+request is sent again; nothing is, once a piece of the answer was passed on.
 """
 
 from __future__ import annotations
 
-import json
-import math
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import attrs
 import httpx
 import trio
 
-from retinue.actors.llm.errors import BadEndpoint, BadReply, ModelTimeout, ModelUnreachable
+from retinue.actors.llm.deadlines import Clock, Timeouts
+from retinue.actors.llm.errors import BadEndpoint, ModelError, ModelInterrupted, ModelUnreachable, StreamTruncated
+from retinue.actors.llm.events import Completed, ModelEvent, Retrying
+from retinue.actors.llm.exchange import LONGEST_REPLY, Exchange
 from retinue.actors.llm.messages import Complete, Completion
-from retinue.actors.llm.replies import completion_of, failure_of, tidy
+from retinue.actors.llm.payload import Payloads
+from retinue.actors.llm.profiles import Profile, profile_of
+from retinue.actors.llm.replies import refused_parameter, tidy
+from retinue.actors.llm.retrying import LONGEST_WAIT, Retries, is_retryable
 from retinue.actors.llm.secret import Key
 
 __all__ = ["LONGEST_REPLY", "Endpoint", "Timeouts", "check_address"]
 
-LONGEST_REPLY = 16 * 1024 * 1024
-"""The most bytes of an answer that are read."""
+_log = logging.getLogger("retinue.llm")
 
-_OPENAI_HOST = "api.openai.com"
-
-
-def _seconds(_instance: object, field: attrs.Attribute[float], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
-        raise ValueError(f"Timeouts.{field.name} is {value!r}: give seconds above zero, or math.inf for none")
-
-
-@attrs.frozen(kw_only=True)
-class Timeouts:
-    """How long an endpoint may take, in seconds; `math.inf` for no limit.
-
-    Attributes:
-        connect: To open the connection, TLS included; default 10.
-        silence: Without any byte of the answer; default 300. A plain completion is silent until it is finished.
-        total: For the whole request; default 600.
-    """
-
-    connect: float = attrs.field(default=10.0, validator=_seconds)
-    silence: float = attrs.field(default=300.0, validator=_seconds)
-    total: float = attrs.field(default=600.0, validator=_seconds)
+_REFUSED = (400, 422)  # the statuses with which endpoints refuse a parameter
 
 
 class Endpoint:
@@ -54,11 +40,14 @@ class Endpoint:
     Args:
         model: The model's name as the endpoint knows it.
         base_url: The address up to and with `/v1`, as in `https://api.example.com/v1`.
-        api_key: Sent as a bearer token; None for endpoints without keys. It is in no text, no error and no `repr` of this class.
+        api_key: For endpoints with keys; default None. It is in no text, error or `repr` of this class.
+        profile: The endpoint's ways: a name such as "openai" or "vllm", a `Profile`, or "auto" (the default): by the address and the model.
+        retries: How many more times it is asked after what may pass (see `is_retryable`); default 2. Or a `Retries`.
         timeouts: See `Timeouts`.
         proxies: Whether the machine's proxy settings apply; False for an address on this machine.
-        limit_field: The field in which the endpoint takes `max_tokens`; default: "max_completion_tokens" at OpenAI's own endpoint, whose
-            newer models take no other, and "max_tokens" elsewhere.
+        limit_field: The field in which the endpoint takes `max_tokens`; default: the profile's.
+        connections: How many connections are kept open for the next request; default 64.
+        transport: What sends the requests instead of httpx's own connections, for tests; default None.
 
     Raises BadEndpoint for an address, a name or a key that cannot be used, and for proxy settings or certificates of the machine that cannot.
     """
@@ -69,40 +58,33 @@ class Endpoint:
         model: str,
         base_url: str,
         api_key: str | None = None,
+        profile: str | Profile = "auto",
+        retries: int | Retries = 2,
         timeouts: Timeouts | None = None,
         proxies: bool = True,
         limit_field: str | None = None,
+        connections: int = 64,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if not str(model or "").strip():
             raise BadEndpoint("the model's name is empty: give the name that the endpoint knows (RETINUE_MODEL, model=)")
         self.model = str(model).strip()
         self.address = check_address(base_url)
         self.timeouts = Timeouts() if timeouts is None else timeouts
+        self.retries = _retries(retries)
+        found = profile_of(profile, address=self.address, model=self.model)
+        self.profile = found if limit_field is None else attrs.evolve(found, limit_field=limit_field)
         self._key = None if api_key is None else Key(api_key)
-        self._limit_field = limit_field or ("max_completion_tokens" if httpx.URL(self.address).host == _OPENAI_HOST else "max_tokens")
+        self._hide = str if self._key is None else self._key.hide_in
+        self._where = f"model {self.model!r} at {self.address}"
+        self._url = self.profile.url(self.address, self.model)
+        self._payloads = Payloads(self.profile, self.model)
+        self._without: frozenset[str] = frozenset()
         self._closed = False
-        headers = {"accept": "application/json", "accept-encoding": "identity", "content-type": "application/json"}
+        headers = {"accept": "text/event-stream, application/json", "accept-encoding": "identity", "content-type": "application/json"}
         if self._key is not None:
-            headers["authorization"] = self._key.header
-        limits = {"connect": self.timeouts.connect, "read": self.timeouts.silence, "write": self.timeouts.silence, "pool": None}
-        try:
-            self._client = httpx.AsyncClient(
-                headers=headers,
-                timeout=httpx.Timeout(**{name: None if value == math.inf else value for name, value in limits.items()}),
-                trust_env=proxies,
-                verify=proxies or self.address.startswith("https:"),  # no TLS at all: do not load the certificates either
-                follow_redirects=False,
-            )
-        except OSError as error:  # ssl.SSLError is one
-            raise BadEndpoint(
-                f"the machine's certificates cannot be loaded ({tidy(error.strerror or str(error))}): mend SSL_CERT_FILE or SSL_CERT_DIR"
-            ) from None
-        except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may show a proxy's password
-            needed = ", and a SOCKS proxy needs `pip install 'httpx[socks]'`" if isinstance(error, ImportError) else ""
-            raise BadEndpoint(
-                "the machine's proxy settings cannot be used: mend HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY (or the same in small letters)"
-                f"{needed}; proxies=False passes them over"
-            ) from None
+            headers |= self.profile.headers(self._key)
+        self._client = _client(headers, self.address, proxies, connections, transport)
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.model!r} at {self.address}>"
@@ -120,78 +102,133 @@ class Endpoint:
             await self._client.aclose()
 
     async def complete(self, request: Complete) -> Completion:
-        """Ask once for a completion.
+        """Ask for a completion.
 
         Raises:
             ModelError: What went wrong, by type (see `retinue.actors.llm.errors`).
         """
-        where = f"model {self.model!r} at {self.address}"
+        async with aclosing(self._events(request, passed_on=False)) as events:
+            async for event in events:
+                if type(event) is Completed:
+                    return event.completion
+        raise AssertionError("the events of an answer end with Completed, or with an error")
+
+    def stream(self, request: Complete) -> AsyncIterator[ModelEvent]:
+        """Ask for a completion in pieces: an async generator of events, of which `Completed` is the last. Close it where you leave it early
+        (`contextlib.aclosing`): that ends the request at the endpoint.
+
+        Raises:
+            ModelInterrupted: It broke off after the first piece.
+            ModelError: It went wrong before, by type.
+        """
+        return self._events(request, passed_on=True)
+
+    async def _events(self, request: Complete, *, passed_on: bool) -> AsyncIterator[ModelEvent]:
         if self._closed:
-            raise ModelUnreachable(f"the client for {where} was closed: make a new Endpoint")
-        try:
-            with trio.fail_after(self.timeouts.total):
-                status, headers, body = await self._post(request, where)
-        except trio.TooSlowError:
-            raise ModelTimeout(
-                f"{where} did not finish within {self.timeouts.total:g} s (Timeouts.total): ask for fewer tokens or allow more time"
-            ) from None
-        hide = str if self._key is None else self._key.hide_in
-        if 200 <= status < 300:
-            return completion_of(body, content_type=headers.get("content-type", ""), where=where, model=self.model, hide=hide)
-        raise failure_of(status, headers, body, where=where, hide=hide)
+            raise ModelUnreachable(f"the client for {self._where} was closed: make a new Endpoint")
+        total_at = trio.current_time() + self.timeouts.total
+        attempt = 1
+        while True:
+            without = self._without
+            exchange = self._exchange(request, without, total_at)
+            said = False
+            try:
+                async with aclosing(exchange.events()) as events:
+                    async for event in events:
+                        said = passed_on
+                        yield event
+                return
+            except ModelError as error:
+                if said:
+                    raise self._interrupted(error, exchange) from error
+                failure = error
+            if self._drops(request, exchange, without):
+                continue  # what it refused is left out from now on: that is another request, and no retry
+            wait = self._wait(failure, exchange, attempt, total_at)
+            if wait is None:
+                raise failure
+            attempt += 1
+            reason = tidy(str(failure))
+            _log.info("attempt %d at %s in %.2f s: %s", attempt, self._where, wait, reason)
+            yield Retrying(reason, attempt, wait)
+            await trio.sleep(wait)
 
-    async def _post(self, request: Complete, where: str) -> tuple[int, httpx.Headers, bytes]:
-        content = json.dumps(
-            _payload(request, self.model, self._limit_field)
-        ).encode()  # ASCII: lone surrogates of a prompt pass as escapes
-        try:
-            async with self._client.stream("POST", f"{self.address}/chat/completions", content=content) as answer:
-                encoding = answer.headers.get("content-encoding", "").strip().lower()
-                if encoding not in ("", "identity"):  # never decoded: a few kilobytes may stand for gigabytes
-                    if not answer.is_success:
-                        return answer.status_code, answer.headers, b""
-                    raise BadReply(
-                        f"{where} answered in the encoding {tidy(encoding)!r} although none was asked for: is a proxy compressing its answers?"
-                    )
-                body = bytearray()
-                async for chunk in answer.aiter_raw():
-                    body += chunk
-                    if len(body) > LONGEST_REPLY:
-                        raise BadReply(f"{where} answered with more than {LONGEST_REPLY:,} bytes: is it an OpenAI-compatible endpoint?")
-                return answer.status_code, answer.headers, bytes(body)
-        except httpx.ConnectTimeout:
-            raise ModelTimeout(f"{where} could not be connected to within {self.timeouts.connect:g} s (Timeouts.connect)") from None
-        except httpx.TimeoutException:
-            raise ModelTimeout(f"{where} was silent for {self.timeouts.silence:g} s (Timeouts.silence): is it overloaded?") from None
-        except httpx.ConnectError as error:
-            raise ModelUnreachable(
-                f"{where} cannot be connected to ({self._reason(error)}): is it running, and is the address right?"
-            ) from None
-        except BadReply:
-            raise
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, RuntimeError, ValueError) as error:
-            # The last three are what the layers below httpx let through: closed sockets, certificates, host names.
-            raise ModelUnreachable(f"the connection to {where} broke ({self._reason(error)}): try again") from None
+    def _exchange(self, request: Complete, without: frozenset[str], total_at: float) -> Exchange:
+        streams = self.profile.streams
+        return Exchange(
+            self._client,
+            url=self._url,
+            content=self._payloads.body(request, stream=streams, without=without),
+            clock=Clock(self.timeouts, total_at, whole=not streams),
+            profile=self.profile,
+            model=self.model,
+            where=self._where,
+            hide=self._hide,
+        )
 
-    def _reason(self, error: Exception) -> str:
-        text = str(error) or type(error).__name__
-        return tidy(text if self._key is None else self._key.hide_in(text))
+    def _drops(self, request: Complete, exchange: Exchange, without: frozenset[str]) -> bool:
+        """Whether the endpoint refused an optional parameter, which is remembered and left out from now on."""
+        if exchange.failure is None or exchange.failure[0] not in _REFUSED:
+            return False
+        status, body = exchange.failure
+        name = refused_parameter(status, body, self._payloads.optional(request) - without)
+        if name is None or name in without:
+            return False
+        self._without |= {name}
+        _log.info("%s takes no %s: it is left out from now on", self._where, name)
+        return True
+
+    def _wait(self, error: ModelError, exchange: Exchange, attempt: int, total_at: float) -> float | None:
+        """The seconds until the next attempt; None where there is none."""
+        if attempt > self.retries.most or exchange.hopeless or self._closed or not is_retryable(error):
+            return None
+        asked = exchange.asked_wait
+        if asked is not None and asked > LONGEST_WAIT:
+            return None
+        wait = self.retries.wait(attempt, asked)
+        # An asker whose time is over before is better told what happened than that it waited too long.
+        return wait if trio.current_time() + wait < min(total_at, trio.current_effective_deadline()) else None
+
+    def _interrupted(self, error: ModelError, exchange: Exchange) -> ModelInterrupted:
+        partial = error.partial if isinstance(error, StreamTruncated) else exchange.assembler.partial()
+        return ModelInterrupted(
+            f"an answer broke off after a part of it had been passed on, so it is not asked for again: {error}",
+            status=error.status,
+            partial=partial,
+        )
 
 
-def _payload(request: Complete, model: str, limit_field: str) -> dict[str, Any]:
-    payload: dict[str, Any] = {
-        "model": model,
-        "messages": [{"role": entry.role, "content": entry.content} for entry in request.messages],
-    }
-    if request.max_tokens is not None:
-        payload[limit_field] = request.max_tokens
-    if request.temperature is not None:
-        payload["temperature"] = request.temperature
-    if request.stop:
-        payload["stop"] = list(request.stop)
-    if request.seed is not None:
-        payload["seed"] = request.seed
-    return payload
+def _retries(given: object) -> Retries:
+    if isinstance(given, Retries):
+        return given
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 100:
+        raise ValueError(f"retries={given!r} is given to an endpoint: give a whole number from 0 to 100")
+    return Retries(given)
+
+
+def _client(
+    headers: dict[str, str], address: str, proxies: bool, connections: int, transport: httpx.AsyncBaseTransport | None
+) -> httpx.AsyncClient:
+    try:
+        return httpx.AsyncClient(
+            headers=headers,
+            timeout=None,  # noqa: S113  # every wait is bounded by the exchange's clock
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30.0),
+            trust_env=proxies,
+            verify=proxies or address.startswith("https:"),  # no TLS at all: do not load the certificates either
+            follow_redirects=False,
+            transport=transport,
+        )
+    except OSError as error:  # ssl.SSLError is one
+        raise BadEndpoint(
+            f"the machine's certificates cannot be loaded ({tidy(error.strerror or str(error))}): mend SSL_CERT_FILE or SSL_CERT_DIR"
+        ) from None
+    except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may show a proxy's password
+        needed = ", and a SOCKS proxy needs `pip install 'httpx[socks]'`" if isinstance(error, ImportError) else ""
+        raise BadEndpoint(
+            "the machine's proxy settings cannot be used: mend HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY (or the same in small letters)"
+            f"{needed}; proxies=False passes them over"
+        ) from None
 
 
 def check_address(base_url: str) -> str:

@@ -38,6 +38,11 @@ class Key:
         """The value of the `Authorization` header."""
         return f"Bearer {self._value}"
 
+    @property
+    def plain(self) -> str:
+        """The key itself, for a header of another form; never for a text."""
+        return self._value
+
     def hide_in(self, text: str) -> str:
         """Return the text with the key blotted out wherever it stands in it."""
         return text if len(self._value) < _SHORTEST_SEARCHED else text.replace(self._value, _HIDDEN)

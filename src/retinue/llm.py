@@ -10,10 +10,13 @@ told to say. `from_env` chooses between them. What goes wrong with a model is a 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from retinue.actors.llm.choose import Choice, from_env
-from retinue.actors.llm.deployment import Deployment, Local, OpenAICompatible, Scripted
-from retinue.actors.llm.endpoint import Endpoint, Timeouts
+from retinue.actors.llm.deadlines import Timeouts
+from retinue.actors.llm.deployment import Deployment, GetUnused, Local, OpenAICompatible, Scripted, assert_used_up
 from retinue.actors.llm.errors import (
+    AllMembersFailed,
     BadEndpoint,
     BadReply,
     BadStreamEvent,
@@ -37,10 +40,20 @@ from retinue.actors.llm.errors import (
     WrongEndpoint,
 )
 from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, Retrying, TextDelta, ToolCallDelta, fold
+from retinue.actors.llm.failover import Failover, GetMembers, MemberState, Pool
 from retinue.actors.llm.messages import ChatMessage, Complete, CompleteStream, Completion, OutputSpec, Role, ToolCall, ToolSpec
+from retinue.actors.llm.naming import model
+from retinue.actors.llm.prices import price_of
+from retinue.actors.llm.retrying import Retries
+from retinue.actors.llm.scripted import tool_calls
+from retinue.actors.llm.tokens import TokenCount, count_tokens
 from retinue.actors.llm.usage import Usage
 
+if TYPE_CHECKING:
+    from retinue.actors.llm.endpoint import Endpoint
+
 __all__ = [
+    "AllMembersFailed",
     "BadEndpoint",
     "BadReply",
     "BadStreamEvent",
@@ -55,8 +68,12 @@ __all__ = [
     "Deployment",
     "EmptyReply",
     "Endpoint",
+    "Failover",
+    "GetMembers",
+    "GetUnused",
     "KeyRefused",
     "Local",
+    "MemberState",
     "ModelError",
     "ModelEvent",
     "ModelFailed",
@@ -67,9 +84,11 @@ __all__ = [
     "ModelUnreachable",
     "OpenAICompatible",
     "OutputSpec",
+    "Pool",
     "QuotaExceeded",
     "RateLimited",
     "ReasoningDelta",
+    "Retries",
     "Retrying",
     "Role",
     "ScriptEnded",
@@ -78,12 +97,31 @@ __all__ = [
     "StreamTruncated",
     "TextDelta",
     "Timeouts",
+    "TokenCount",
     "ToolCall",
     "ToolCallDelta",
     "ToolSpec",
     "Usage",
     "WeightsError",
     "WrongEndpoint",
+    "assert_used_up",
+    "count_tokens",
     "fold",
     "from_env",
+    "model",
+    "price_of",
+    "tool_calls",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Endpoint brings httpx along: not before somebody uses it."""
+    if name == "Endpoint":
+        from retinue.actors.llm.endpoint import Endpoint
+
+        return Endpoint
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

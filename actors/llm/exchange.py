@@ -1,0 +1,263 @@
+"""One HTTP request to an endpoint, and the events of its answer. No retries here: `Endpoint` starts another exchange.
+
+The answer is read by what it is, not by what its headers say: events, one JSON object, or a web page. Every wait is bounded by the
+exchange's `Clock`; no cancel scope is open across a `yield`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import httpx
+import trio
+
+from retinue.actors.llm.assembler import Assembler
+from retinue.actors.llm.deadlines import Clock
+from retinue.actors.llm.errors import BadReply, ModelError, ModelFailed, ModelTimeout, ModelUnreachable, RateLimited, StreamTruncated
+from retinue.actors.llm.events import ModelEvent
+from retinue.actors.llm.profiles import Profile
+from retinue.actors.llm.replies import failure_of, tidy
+from retinue.actors.llm.retrying import asked_wait
+from retinue.actors.llm.sse import SseDecoder
+
+__all__ = ["LONGEST_REPLY", "Exchange"]
+
+LONGEST_REPLY = 16 * 1024 * 1024
+"""The most bytes of an answer that are read."""
+
+_LONGEST_FAILURE = 64 * 1024  # of an answer that is an error; what is beyond is not looked at
+_LAST_BYTES = 0.2  # seconds for the end of an answer that is whole, so that its connection can be used again
+_BROKEN = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, RuntimeError, ValueError)
+"""What a connection breaks with. The last three are what the layers below httpx let through: closed sockets, certificates, host names."""
+
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+
+T = TypeVar("T")
+
+
+class Exchange:
+    """One attempt at a request.
+
+    Args:
+        client: Sends it, without time-outs of its own.
+        url: Where to.
+        content: The body.
+        clock: Bounds every wait.
+        profile: The endpoint's ways.
+        model: The model's name, for an answer that gives none.
+        where: Which model at which address, for texts.
+        hide: Blots the key out of texts.
+    """
+
+    __slots__ = (
+        "_client",
+        "_clock",
+        "_content",
+        "_hide",
+        "_model",
+        "_profile",
+        "_scope",
+        "_size",
+        "_url",
+        "_where",
+        "asked_wait",
+        "assembler",
+        "failure",
+        "hopeless",
+    )
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        *,
+        url: str,
+        content: bytes,
+        clock: Clock,
+        profile: Profile,
+        model: str,
+        where: str,
+        hide: Callable[[str], str],
+    ) -> None:
+        self._client = client
+        self._url = url
+        self._content = content
+        self._clock = clock
+        self._profile = profile
+        self._model = model
+        self._where = where
+        self._hide = hide
+        self._size = 0
+        self._scope: trio.CancelScope | None = None
+        self.assembler = Assembler(profile, model=model, where=where, hide=hide)
+        self.asked_wait: float | None = None
+        """The seconds that the endpoint asked to wait before the next attempt."""
+        self.hopeless = False
+        """Whether another attempt cannot do better, whatever the error's type says."""
+        self.failure: tuple[int, bytes] | None = None
+        """Status and body of an answer that was a refusal."""
+
+    async def events(self) -> AsyncIterator[ModelEvent]:
+        """Send the request and give the answer's events; raises a ModelError. To be closed by whoever leaves early."""
+        answer = await self._send()
+        try:
+            self.asked_wait = asked_wait(answer.headers)
+            self.hopeless = answer.headers.get("x-should-retry", "").strip().lower() == "false"
+            if not answer.is_success:
+                raise await self._failure(answer)
+            encoding = answer.headers.get("content-encoding", "").strip().lower()
+            if encoding not in ("", "identity"):  # never decoded: a few kilobytes may stand for gigabytes
+                raise BadReply(
+                    f"{self._where} answered in the encoding {tidy(encoding)!r} although none was asked for: "
+                    f"is a proxy compressing its answers?"
+                )
+            async with aclosing(answer.aiter_raw()) as chunks:
+                start = await self._start(chunks)
+                if start.lstrip(_BLANK)[:1] in (b"{", b"[", b"<", b""):
+                    body = await self._body(chunks, start)
+                    for event in self.assembler.body(body, answer.headers.get("content-type", "")):
+                        yield event
+                else:
+                    decoder = SseDecoder(self._where)
+                    chunk: bytes | None = start
+                    while chunk is not None:
+                        self._clock.alive()
+                        for data in decoder.feed(chunk):
+                            for event in self.assembler.data(data):
+                                self._clock.told()
+                                yield event
+                        chunk = await self._more(chunks)
+                    for data in decoder.close():
+                        for event in self.assembler.data(data):
+                            yield event
+            for event in self.assembler.finish():
+                yield event
+        except (RateLimited, ModelFailed) as error:  # an error inside a successful answer, too
+            if error.retry_after is None:
+                error.retry_after = self.asked_wait
+            raise
+        finally:
+            await answer.aclose()
+
+    async def _more(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        """The next bytes of a stream of events; None at its end."""
+        assembler = self.assembler
+        if assembler.done:
+            await self._last_bytes(chunks)
+            return None
+        if assembler.ended:
+            self._clock.ended()
+        try:
+            chunk = await self._next(chunks)
+        except ModelTimeout:
+            if not assembler.ended:
+                raise
+            return None
+        except ModelUnreachable as error:
+            if assembler.ended:
+                return None
+            said = f"the answer of {self._where} broke off before the model was finished: {error}"
+            raise StreamTruncated(said, partial=assembler.partial()) from error
+        self._size += 0 if chunk is None else len(chunk)
+        if self._size > LONGEST_REPLY:
+            raise self._too_long()
+        return chunk
+
+    async def _send(self) -> httpx.Response:
+        request = self._client.build_request("POST", self._url, content=self._content, extensions={"trace": self._trace})
+        return await self._within(lambda: self._client.send(request, stream=True))
+
+    async def _trace(self, name: str, info: dict[str, Any]) -> None:
+        """Told by httpcore of each of its steps: when the request goes out, the connection stands."""
+        if name.endswith("send_request_headers.started") and getattr(info.get("request"), "method", b"") != b"CONNECT":  # to a proxy
+            self._clock.connected()
+            if self._scope is not None:
+                self._scope.deadline = self._clock.deadline
+
+    async def _start(self, chunks: AsyncIterator[bytes]) -> bytes:
+        """Enough of the answer to see what it is."""
+        start = b""
+        while not start.lstrip(_BLANK):
+            chunk = await self._next(chunks)
+            if chunk is None:
+                break
+            start += chunk
+            if len(start) > LONGEST_REPLY:
+                raise self._too_long()
+        return start
+
+    async def _body(self, chunks: AsyncIterator[bytes], start: bytes) -> bytes:
+        body = bytearray(start)
+        while True:
+            if body and not body[-1:].isspace():  # a server may send blanks to keep a connection alive
+                self._clock.told()
+            else:
+                self._clock.alive()
+            chunk = await self._next(chunks)
+            if chunk is None:
+                return bytes(body)
+            body += chunk
+            if len(body) > LONGEST_REPLY:
+                raise self._too_long()
+
+    async def _failure(self, answer: httpx.Response) -> ModelError:
+        body = bytearray()
+        if answer.headers.get("content-encoding", "").strip().lower() in ("", "identity"):
+            try:
+                async with aclosing(answer.aiter_raw()) as chunks:
+                    while len(body) <= _LONGEST_FAILURE and (chunk := await self._next(chunks)) is not None:
+                        body += chunk
+            except (ModelTimeout, ModelUnreachable):
+                pass  # the status says enough
+        self.failure = (answer.status_code, bytes(body))
+        return failure_of(answer.status_code, answer.headers, bytes(body), where=self._where, hide=self._hide, profile=self._profile)
+
+    async def _last_bytes(self, chunks: AsyncIterator[bytes]) -> None:
+        """Read what comes after the end; a connection whose answer was not read to its end cannot be used again."""
+        with trio.move_on_after(_LAST_BYTES):
+            try:
+                for _ in range(16):
+                    if await anext(chunks, None) is None:
+                        return
+            except _BROKEN:
+                return
+
+    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        return await self._within(lambda: anext(chunks, None))
+
+    async def _within(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Do one step of the exchange, within the clock's deadline; raises ModelTimeout and ModelUnreachable."""
+        with trio.CancelScope(deadline=self._clock.deadline) as self._scope:
+            try:
+                return await step()
+            except _BROKEN as error:
+                raise self._broken(error) from None  # its texts may show a proxy's password
+        raise self._too_slow()
+
+    def _broken(self, error: Exception) -> ModelError:
+        reason = tidy(self._hide(str(error) or type(error).__name__))
+        if not isinstance(error, httpx.ConnectError):
+            return ModelUnreachable(f"the connection to {self._where} broke ({reason}): try again")
+        below: BaseException | None = error
+        while below is not None and not self.hopeless:
+            self.hopeless = isinstance(below, ssl.SSLCertVerificationError)
+            below = below.__cause__ or below.__context__
+        return ModelUnreachable(f"{self._where} cannot be connected to ({reason}): is it running, and is the address right?")
+
+    def _too_slow(self) -> ModelTimeout:
+        cause, limit, where = self._clock.cause, self._clock.limit, self._where
+        if cause == "connect":
+            return ModelTimeout(f"{where} could not be connected to within {limit:g} s (Timeouts.connect)")
+        if cause == "first_token":
+            return ModelTimeout(
+                f"{where} said nothing for {limit:g} s (Timeouts.first_token): is it overloaded, or does it think for long?"
+            )
+        if cause == "between_tokens":
+            return ModelTimeout(f"{where} fell silent for {limit:g} s in the middle of its answer (Timeouts.between_tokens)")
+        self.hopeless = True  # no time is left for another attempt
+        return ModelTimeout(f"{where} did not finish within {limit:g} s (Timeouts.total): ask for fewer tokens or allow more time")
+
+    def _too_long(self) -> BadReply:
+        return BadReply(f"{self._where} answered with more than {LONGEST_REPLY:,} bytes: is it an OpenAI-compatible endpoint?")
