@@ -1,0 +1,342 @@
+"""Executors: the actors that run tools. One pool a tool, its workers made as they are needed; the gate before it decides whether a call may be.
+
+A call is asked with the message that `Tool.decode` makes, and always answered by a `ToolResult`: what the function gave, or what went wrong. Nothing that a tool does, raises or
+fails to do is a failure of its executor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Awaitable, Callable
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import trio
+
+from retinue.actors.runtime.actor import Actor, handler, handlers_of
+from retinue.actors.runtime.pools import Pool
+from retinue.actors.tools.hosting import Host
+from retinue.actors.tools.household import Household, Job
+from retinue.actors.tools.rendering import Joined, bounded, clean, error_text, text_of
+from retinue.capabilities.tool_context import ToolContext
+from retinue.capabilities.tool_results import ToolResult
+from retinue.security.errors import ApprovalRequired, AuthorityError
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.context import ActorContext
+    from retinue.actors.runtime.ref import Ref
+    from retinue.actors.runtime.system import ActorSystem
+    from retinue.actors.runtime.watch import StopReason
+    from retinue.capabilities.tools import Tool
+    from retinue.mailbox.messages import Request
+
+__all__ = ["ToolExecutor", "executor_class", "spawn_executor"]
+
+MOST_WORKERS: Final = 1024
+"""Calls of one tool at the same time, whatever its `concurrency` says: as many as a pool may have workers."""
+
+
+class ToolExecutor(Actor):
+    """The base of all executors; `executor_class` derives one for each tool.
+
+    Attributes:
+        tool: The tool.
+    """
+
+    tool: ClassVar[Tool[..., Any]]
+
+    def __init__(self, household: Household) -> None:
+        self.household = household
+
+    def on_start(self) -> None:
+        """One more worker."""
+        self.household.enter()
+
+    async def on_stop(self, reason: StopReason) -> None:  # noqa: ARG002
+        """One worker less; the last one closes what they share."""
+        await self.household.leave()
+
+
+async def spawn_executor(owner: ActorContext | ActorSystem, tool: Tool[..., Any], *, name: str | None = None) -> Ref[Any]:
+    """Starts what runs a tool.
+
+        executor = await spawn_executor(system, tool)
+        result = await executor.ask(tool.decode('{"city": "Paris"}'))
+
+    Args:
+        owner: An actor's `self.ctx`, whose child it becomes, or the system.
+        tool: The tool. A call needs `tool.requires`; the tool's approval, risk and four_eyes hold for it.
+        name: Its name. Default: "tool-" and the tool's name.
+
+    Returns:
+        The ref to ask. It takes as many calls at the same time as the tool's `concurrency` says, 1,024 at most; more wait. A call that nobody waits for any more is
+        cancelled: async code at once, a process is killed, a thread is left to itself.
+
+    Raises:
+        DefinitionError: The tool cannot be run as its options say.
+    """
+    cls = executor_class(tool)
+    return await owner.spawn_pool(
+        cls, Household(tool), pool=_pool(min(tool.concurrency, MOST_WORKERS)), name=name or f"tool-{tool.wire_name}"
+    )
+
+
+def _pool(size: int) -> Pool:
+    elastic = getattr(Pool, "elastic", None)
+    return elastic(size) if elastic is not None else Pool.work_pulling(min(size, 4))
+
+
+def executor_class(tool: Tool[..., Any]) -> type[ToolExecutor]:
+    """The class of a tool's executors, made once and kept with the tool."""
+    made = getattr(tool, "executor", None)
+    if made is None:
+        made = _make(tool)
+        tool.executor = made
+    return made
+
+
+def _make(tool: Tool[..., Any]) -> type[ToolExecutor]:
+    call = _handler_of(tool)
+    call.__name__ = "call"
+    call.__qualname__ = f"{tool.name}.call"
+    call.__annotations__ = {"message": tool.message, "return": ToolResult}
+    options = {"requires": tool.requires, "risk": tool.risk, "approval": tool.approval, "four_eyes": tool.four_eyes}
+    name = f"Executor of {tool.name}"
+    made = type(
+        name, (ToolExecutor,), {"call": handler(**options)(call), "tool": tool, "__module__": __name__, "__doc__": f"Runs {tool.name!r}."}
+    )
+    handlers_of(made)[tool.message].definitions[tool.message] = tool.definition  # a consent is for the tool's code, not for this module's
+    return made
+
+
+def _handler_of(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
+    if tool.process:
+        return _in_process(tool)
+    if tool.in_thread:
+        return _in_thread(tool)
+    if tool.loop == "asyncio":
+        return _on_asyncio(tool)
+    return _in_loop(tool)
+
+
+# -- how a call is run, one function a way. Each makes its handler once, at definition ------------------------------------------------------------
+
+
+def _in_loop(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
+    invoke, takes_context, timeout = tool.invoke, tool.context_parameter is not None, tool.timeout
+    awaited, items = tool.kind == "async", tool.kind in ("generator", "asyncgen")
+    current_time, scope_class = trio.current_time, trio.CancelScope
+
+    async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
+        host = Host(self) if takes_context else None
+        began = current_time()
+        try:
+            with scope_class(deadline=began + timeout) as scope:
+                if awaited:
+                    value = await invoke(message, host.context() if host else None)
+                else:
+                    value = invoke(message, host.context() if host else None)
+                    if items:
+                        value = await _collected(value)
+        except BaseException as error:
+            return raised(tool, error, current_time() - began)
+        finally:
+            if host is not None:
+                host.close()
+        if scope.cancelled_caught:
+            return _late(tool, "it was cancelled")
+        return finished(tool, value, current_time() - began)
+
+    return call
+
+
+def _in_thread(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
+    takes_context, timeout = tool.context_parameter is not None, tool.timeout
+
+    async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
+        household = self.household
+        if household.stuck >= tool.concurrency:
+            return ToolResult.failed(
+                "timeout",
+                f"the tool {tool.name!r} was not started: all {tool.concurrency} threads that it may use are still busy with earlier calls that did not end in time",
+            )
+        host = Host(self) if takes_context else None
+        began = trio.current_time()
+        job = Job()
+        try:
+            with trio.CancelScope(deadline=began + timeout) as scope:
+                result: ToolResult = await trio.to_thread.run_sync(
+                    _work,
+                    tool,
+                    household,
+                    job,
+                    message,
+                    host.context() if host else None,
+                    abandon_on_cancel=True,
+                    limiter=household.limiter,
+                )
+        finally:
+            if host is not None:
+                host.close()
+            left = household.give_up(job)
+        if scope.cancelled_caught:
+            if not job.begun:
+                return _late(tool, f"it was not even started, since the {tool.concurrency} threads that it may use were all busy")
+            return _late(
+                tool, "its thread could not be stopped and may still be running: whether it has done its work is unknown" if left else ""
+            )
+        return _timed(result, trio.current_time() - began)
+
+    return call
+
+
+def _work(tool: Tool[..., Any], household: Household, job: Job, message: Request[ToolResult], context: ToolContext | None) -> ToolResult:
+    """A call, in its thread. Nothing is raised: a StopIteration, for one, would come out of the loop's own coroutines as something else."""
+    household.begin(job)
+    try:
+        value = tool.invoke(message, context)
+        if tool.kind == "generator":
+            joined = Joined()
+            for item in value:
+                if job.given_up:
+                    value.close()
+                    break
+                joined.add(item)
+            value = joined
+        return finished(tool, value, None)
+    except BaseException as error:
+        return raised(tool, error, None)
+    finally:
+        household.end(job)
+
+
+def _on_asyncio(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
+    takes_context, timeout = tool.context_parameter is not None, tool.timeout
+
+    async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
+        loop = self.household.loop()
+        if loop is None:
+            return ToolResult.failed(
+                "timeout", f"the tool {tool.name!r} was not started: earlier calls have blocked its asyncio loops, and still do"
+            )
+        host = Host(self, on_asyncio=True) if takes_context else None
+        context = host.context() if host else None
+
+        async def work() -> Any:
+            given = tool.invoke(message, context)
+            return await _collected(given) if tool.kind == "asyncgen" else await given
+
+        began = trio.current_time()
+        try:
+            with trio.CancelScope(deadline=began + timeout) as scope:
+                ok, value = await loop.run(work, contextvars.copy_context())
+        finally:
+            if host is not None:
+                host.close()
+        if scope.cancelled_caught:
+            return _late(tool, "its loop is blocked by it and was left behind" if loop.hangs else "it was cancelled")
+        seconds = trio.current_time() - began
+        return finished(tool, value, seconds) if ok else raised(tool, value, seconds)
+
+    return call
+
+
+def _in_process(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
+    from retinue.actors.tools.processes import call_in_process, place_of
+
+    place = place_of(tool)
+    timeout = tool.timeout
+
+    async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:  # noqa: ARG001 - it is a method
+        began = trio.current_time()
+        try:
+            with trio.CancelScope(deadline=began + timeout) as scope:
+                result = await call_in_process(tool, place, message)
+        except Exception as error:  # the arguments, which may not be fit for another process
+            return raised(tool, error, trio.current_time() - began)
+        if scope.cancelled_caught:
+            return _late(tool, "its process was killed, with all that it had started")
+        return _timed(_within(tool, result), trio.current_time() - began)
+
+    return call
+
+
+async def _collected(items: Any) -> Joined:
+    joined = Joined()
+    if hasattr(items, "__aiter__"):
+        async with contextlib.aclosing(items):
+            async for item in items:
+                joined.add(item)
+    else:
+        for item in items:
+            joined.add(item)
+    return joined
+
+
+# -- what came of it -----------------------------------------------------------------------------------------------------------------------------
+
+
+def finished(tool: Tool[..., Any], value: Any, seconds: float | None) -> ToolResult:
+    """The result for what a function gave."""
+    kind = value.__class__
+    if kind is str:
+        text = value if value.isascii() else clean(value)
+    elif kind is Joined:
+        text = value.text()
+        value = text
+    elif kind is ToolResult:
+        return _within(tool, value)
+    elif kind is CoroutineType:
+        value.close()
+        return ToolResult.failed(
+            "raised", f"the tool {tool.name!r} returned a coroutine that nobody awaits: it must be written as `async def`"
+        )
+    else:
+        text = text_of(value)
+    if len(text) > tool.output_limit:
+        return _cut(tool, text, seconds)
+    return ToolResult(True, text, None, value, None, seconds)
+
+
+def raised(tool: Tool[..., Any], error: BaseException, seconds: float | None) -> ToolResult:
+    """The result for what a function raised. Lets through what is a cancellation, or the closing of a coroutine: neither is the tool's."""
+    kind = error.__class__
+    if kind is trio.Cancelled or kind is GeneratorExit:
+        raise error
+    if isinstance(error, BaseExceptionGroup) and error.split(trio.Cancelled)[0] is not None:
+        raise error
+    if isinstance(error, ApprovalRequired):
+        return ToolResult.failed(
+            "denied", f"something that the tool {tool.name!r} does needs a person's approval: {error_text(error)}", seconds=seconds
+        )
+    if isinstance(error, AuthorityError):
+        return ToolResult.failed(
+            "denied", f"something that the tool {tool.name!r} does is not permitted: {error_text(error)}", seconds=seconds
+        )
+    return ToolResult.failed("raised", f"the tool {tool.name!r} raised {error_text(error)}", seconds=seconds)
+
+
+def _late(tool: Tool[..., Any], what: str) -> ToolResult:
+    return ToolResult.failed(
+        "timeout", f"the tool {tool.name!r} did not end within {tool.timeout:g} s{f'; {what}' if what else ''}", seconds=tool.timeout
+    )
+
+
+def _cut(tool: Tool[..., Any], text: str, seconds: float | None) -> ToolResult:
+    """A result that is too long for a model."""
+    return ToolResult(True, bounded(text, tool.output_limit), None, None, None, seconds)
+
+
+def _within(tool: Tool[..., Any], result: ToolResult) -> ToolResult:
+    """A result that was made elsewhere, within the tool's bound."""
+    text = clean(result.text)
+    if len(text) > tool.output_limit:
+        text = bounded(text, tool.output_limit)
+    elif text is result.text:
+        return result
+    return ToolResult(result.ok, text, result.error, result.value, result.artifact, result.seconds)
+
+
+def _timed(result: ToolResult, seconds: float) -> ToolResult:
+    return ToolResult(result.ok, result.text, result.error, result.value, result.artifact, seconds) if result.seconds is None else result
