@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
@@ -212,5 +212,5 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"no JSON that can be taken: {cast('str', twice)!r} stands in one object twice")
+        raise ValueError(f"no JSON that can be taken: {twice!r} stands in one object twice")
     return found
