@@ -5,7 +5,8 @@
         amount: int
 
 A message is a frozen, slotted attrs class. `Request[R]` is what one asks with: `await ref.ask(Deposit(5))` is statically an `int`.
-`Stream[E]` is answered by many `E` and a terminal event. What the runtime knows of a message class stands in its `MessageInfo`.
+`Stream[E]` is answered by many `E` and a terminal event. A class may be both, where who sends it chooses: `ref.ask` is one answer then, `ref.stream` many.
+What the runtime knows of a message class stands in its `MessageInfo`.
 """
 
 from __future__ import annotations
@@ -71,11 +72,11 @@ class MessageInfo:
         cls: The message class.
         name: The explicit wire name (`"shop/Pay@1"`), or None.
         timeout: The default deadline of an ask in seconds (`math.inf`: none), or None for the system's.
-        kind: "message", "request" or "stream".
+        kind: "message", "request" or "stream". A class that is both a Request and a Stream is a "request"; see `items`.
         label: The class's qualified name, for texts.
     """
 
-    __slots__ = ("_locals", "_mutable", "_reply", "_types", "cls", "kind", "label", "name", "timeout")
+    __slots__ = ("_items", "_locals", "_mutable", "_reply", "_types", "cls", "kind", "label", "name", "timeout")
 
     cls: type[Message]
     name: str | None
@@ -83,6 +84,7 @@ class MessageInfo:
     kind: Kind
     label: str
     _locals: dict[str, Any]
+    _items: Any
     _reply: Any
     _types: dict[str, Any] | None
     _mutable: frozenset[str] | None
@@ -94,7 +96,7 @@ class MessageInfo:
         self.kind = kind
         self.label = cls.__qualname__
         self._locals = names
-        self._reply = Unresolved
+        self._reply = self._items = Unresolved
         self._types = None
         self._mutable = None
 
@@ -108,17 +110,24 @@ class MessageInfo:
         Resolved at the first look, so that it may name what is defined later. Raises DefinitionError where a name in it cannot be found.
         """
         if self._reply is Unresolved:
-            if self.kind == "message":
-                self._reply = None
-            else:
-                found = type_argument(self.cls, Request if self.kind == "request" else Stream, names_of)
-                if found is Unresolved:
-                    raise DefinitionError(
-                        f"the reply type of {self.label} names something that cannot be found: define it at the top of "
-                        f"{self.cls.__module__}, or give the type itself instead of a string"
-                    )
-                self._reply = found
+            self._reply = None if self.kind == "message" else self._argument(Request if self.kind == "request" else Stream)
         return self._reply
+
+    @property
+    def items(self) -> Any:
+        """The E of a `Stream[E]`, also of a class that is a `Request` too; None for what is no stream. Resolved, and raises, as `reply`."""
+        if self._items is Unresolved:
+            self._items = self._argument(Stream) if issubclass(self.cls, Stream) else None
+        return self._items
+
+    def _argument(self, root: type) -> Any:
+        found = type_argument(self.cls, root, names_of)
+        if found is Unresolved:
+            raise DefinitionError(
+                f"the reply type of {self.label} names something that cannot be found: define it at the top of "
+                f"{self.cls.__module__}, or give the type itself instead of a string"
+            )
+        return found
 
     @property
     def field_types(self) -> Mapping[str, Any]:
@@ -233,8 +242,6 @@ def _check_class(cls: Any) -> None:
         raise DefinitionError(
             f"{label} is already an attrs class or a dataclass: @message makes the class itself, remove the other decorator"
         )
-    if issubclass(cls, Request) and issubclass(cls, Stream):
-        raise DefinitionError(f"{label} derives from both Request and Stream: an answer is either one value or a stream, choose one")
     for base in cls.__mro__[1:]:
         if base in _ROOTS or not issubclass(base, Message) or "__message_info__" in base.__dict__:
             continue

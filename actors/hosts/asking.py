@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.runtime.asking import check_timeout, note_received, prepare
@@ -10,7 +9,6 @@ from retinue.actors.runtime.asks import DONE, RUNNING, AskSlot
 from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.errors import ActorStopped, AskCycle, SystemClosed
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.portal import Latch
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
@@ -18,6 +16,7 @@ from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.hosts.thread import ThreadHost
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.security.context import SecurityContext
 
 __all__ = ["ThreadSlot", "ask"]
@@ -80,7 +79,7 @@ def ask(
     message: Any,
     timeout: float | None,
     context: SecurityContext | None,
-    approvals: Sequence[str],
+    approvals: Approvals,
 ) -> Any:
     """`ActorContext.ask`: runs in the actor's thread."""
     if not isinstance(ref, Ref):
@@ -94,7 +93,7 @@ def ask(
     if timeout is not None:
         check_timeout(timeout)
     delivery = prepare(cell, message, context, approvals, timeout, asked=True)
-    if delivery.handler.kind == GENERATOR:
+    if delivery.handler.streams:
         raise Unhandled(
             f"{type(message).__qualname__} is answered by a stream, and a blocking actor cannot read one; let a plain actor do it"
         )

@@ -90,6 +90,23 @@ class Actor:
             context = cell.facade = ActorContext(cell)
         return context
 
+    @classmethod
+    def coerce(cls, message: object, *, streamed: bool) -> Message | None:  # noqa: ARG003 - for those that override it
+        """Makes a message of what the actor was sent and has no handler for: `agent.ask("text")`. Override it as a classmethod.
+
+        It is asked where no handler of the right kind is found, and nowhere else: by `ask`, `tell`, `send`, `stream` and `ctx.forward`. It runs where the message is
+        sent, in whatever thread, under nobody's authority: let it look at its argument alone, and be quick.
+
+        Args:
+            message: What was sent.
+            streamed: Whether a stream is wanted for an answer. A message that is a `Request` and a `Stream` comes here when it is streamed.
+
+        Returns:
+            A message that the actor has a handler for, one that streams where `streamed`; or None: it is refused, which is the default. What it raises is raised to
+            the sender.
+        """
+        return None
+
     def on_start(self) -> Any:
         """Runs before the first message, also after a restart; what it raises is raised to the spawner. May be `async def`."""
 
@@ -193,6 +210,11 @@ def _check_manifest(cls: type[Actor]) -> None:
 
 
 def _check_hooks(cls: type[Actor]) -> None:
+    if not isinstance(cls.__dict__.get("coerce", Actor.__dict__["coerce"]), classmethod):
+        raise DefinitionError(
+            f"{cls.__qualname__}.coerce is a hook of the runtime, which makes a message of what the actor is sent: write it as a @classmethod, "
+            "`def coerce(cls, message: object, *, streamed: bool) -> rt.Message | None`, or give the method another name"
+        )
     for hook in ("on_start", "on_stop", "run"):
         if handler_options(cls.__dict__.get(hook)) is not None:
             raise DefinitionError(

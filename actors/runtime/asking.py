@@ -16,6 +16,8 @@ from trio.lowlevel import checkpoint, current_task, enable_ki_protection
 
 from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import DONE, ROOM, AskSlot, RoomSlot, TakenSlot
+from retinue.actors.runtime.carrying import CarriedApprovals, carried
+from retinue.actors.runtime.coercing import addressed
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, check_restarting, drop_wait
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
@@ -29,6 +31,7 @@ from retinue.mailbox.envelope import Postmark
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
     from retinue.security.context import SecurityContext
@@ -68,10 +71,13 @@ def check_timeout(timeout: object) -> float:
 
 def tokens_of(approvals: object) -> tuple[str, ...]:
     """Approval tokens as they are sent: at most 16 texts, else a DefinitionError. Whether they are good for anything is the desk's to say."""
+    if isinstance(approvals, CarriedApprovals):
+        return carried(approvals, MAX_APPROVALS)
     tokens = tuple(approvals) if isinstance(approvals, Sequence) and not isinstance(approvals, str | bytes) else None
     if tokens is None or not all(isinstance(token, str) for token in tokens):
         raise DefinitionError(
-            "approvals= takes a list of the tokens that system.approvals.approve(…) gave, approvals=[token], and each is a str"
+            "approvals= takes a list of the tokens that system.approvals.approve(…) gave, approvals=[token], and each is a str; in a handler also "
+            "self.ctx.approvals, those that came with its message"
         )
     if len(tokens) > MAX_APPROVALS:
         raise DefinitionError(
@@ -81,12 +87,22 @@ def tokens_of(approvals: object) -> tuple[str, ...]:
 
 
 def prepare(
-    cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[str], timeout: float | None, *, asked: bool
+    cell: Cell,
+    message: Any,
+    context: SecurityContext | None,
+    approvals: Approvals,
+    timeout: float | None,
+    *,
+    asked: bool,
+    streamed: bool = False,
 ) -> Delivery:
-    """A delivery for the slower paths, after every check that can be made at the send site. Raises what is wrong with the call; nothing was sent then."""
+    """A delivery for the slower paths, after every check that can be made at the send site. Raises what is wrong with the call; nothing was sent then.
+
+    `streamed` says whether a stream is wanted; a handler of the other kind is found all the same, where there is no better one.
+    """
     kernel = cell.kernel
     turn: Any = current()
-    handler = kernel.find_handler(cell, message)
+    handler, message = addressed(cell, message, streamed=streamed)
     security = sending(kernel, turn, context, cell)
     in_turn = turn.__class__ is Delivery and turn.cell.kernel is kernel
     delivery = make_delivery(cell, handler, message, security, turn.cell if in_turn else None, turn if in_turn and asked else None, timeout)

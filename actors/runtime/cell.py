@@ -59,17 +59,19 @@ class Spec:
         mailbox: How its mail waits.
         region: What the actor is a virtual actor of, if it is one.
         room: Messages that may wait in `Cell.box`, beside the one in `Cell.head`; none where a queue holds the mail.
+        coerces: Whether the class makes messages of what it has no handler for.
         special: Whether the mailbox is anything but first in, first out.
         hooked: Whether starting or stopping it may have to wait (hooks, a thread, a resident loop).
         kind: The kind of cell.
     """
 
     __slots__ = (
-        "cls", "handlers", "has_init", "has_start", "has_stop", "hooked", "kind", "mailbox", "notice", "private", "region", "resident", "room", "special", "supervision",
+        "cls", "coerces", "handlers", "has_init", "has_start", "has_stop", "hooked", "kind", "mailbox", "notice", "private", "region", "resident", "room", "special", "supervision",
     )  # fmt: skip
 
     def __init__(self, cls: type[Actor], handlers: dict[type[Message], HandlerInfo], supervision: Supervision, mailbox: Mailbox) -> None:
         self.cls = cls
+        self.coerces = cls.coerce.__func__ is not Actor.coerce.__func__  # type: ignore[attr-defined]  # bound methods, both
         self.notice = handlers.pop(Terminated, None)  # the runtime's to send: what others tell under its name finds no handler
         self.private = {kind: handlers.pop(kind) for kind in PRIVATE if kind in handlers}
         self.handlers = handlers

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from retinue.actors.runtime import derivation, lifecycle
 from retinue.actors.runtime.asking import prepare
-from retinue.actors.runtime.asks import QUEUED, ROOM, RUNNING, AskSlot, TakenSlot
+from retinue.actors.runtime.asks import DONE, QUEUED, ROOM, RUNNING, AskSlot, TakenSlot
+from retinue.actors.runtime.carrying import CarriedApprovals, carry
 from retinue.actors.runtime.cell import Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
-from retinue.actors.runtime.cycles import add_wait, check_forward, drop_wait
+from retinue.actors.runtime.cycles import add_wait, check_forward, drop_wait, waits_for
 from retinue.actors.runtime.deferred import Deferred
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.due import deadline_of, expiry_of, handed_on
 from retinue.actors.runtime.errors import WrongThread
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.spending import Budget
@@ -26,13 +26,14 @@ from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.timers import Timers
 from retinue.actors.runtime.virtual_refs import VirtualRef
 from retinue.actors.runtime.watch import Watch
-from retinue.mailbox.errors import MailboxFull
+from retinue.mailbox.errors import MailboxFull, Unhandled
 from retinue.mailbox.messages import Message, Request
 from retinue.mailbox.queues import Mailbox
 from retinue.security.errors import DefinitionError, NoContext
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.actors.runtime.pools import Pool
     from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.receptionist_faces import ActorReceptionist
@@ -182,6 +183,14 @@ class ActorContext:
         return self._cell.kernel.door.approval_of(self._turn())
 
     @property
+    def approvals(self) -> CarriedApprovals:
+        """The approval tokens that came with the current message, to be passed on with what the handler sends: `approvals=self.ctx.approvals`. (They go along with
+        `forward` by themselves.) Nobody can look into it.
+        """
+        turn = self._turn()
+        return carry(self._cell, turn.postmark.approvals if turn.postmark is not None else ())
+
+    @property
     def budget(self) -> Budget:
         """What the current message's authority may spend: reserve the worst case, do the work, settle with what it took."""
         return Budget(self._cell.kernel, self._turn().security)
@@ -216,7 +225,7 @@ class ActorContext:
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
     ) -> R: ...
     @overload
     def ask(
@@ -226,7 +235,7 @@ class ActorContext:
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
     ) -> object: ...
     def ask(
         self,
@@ -235,7 +244,7 @@ class ActorContext:
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
     ) -> Any:
         """Asks from the thread of a blocking actor, and blocks that thread until the answer is there. Elsewhere: `await ref.ask(message)`.
 
@@ -259,6 +268,7 @@ class ActorContext:
         """Hands the current request over: the target answers the original asker, within the original deadline, and gets the approval tokens that came with it.
         What the handler returns is ignored then.
 
+        A stream is handed over by a handler with `forwards=True`, and read from the target then; one whose reader has left meanwhile goes nowhere.
         A message that nobody waits for is simply told on. Raises what `tell` raises, and DefinitionError for a ref of another system. Where it raises, this
         actor still has the request to answer.
         """
@@ -275,10 +285,25 @@ class ActorContext:
         if not turn.asked:
             ref.tell(message, context=context, approvals=turn.postmark.approvals if turn.postmark is not None else ())
             return
-        delivery = prepare(target, message, context, (), turn.timeout, asked=True)
-        if not isinstance(turn.slot, TakenSlot):
+        streams = turn.handler is not None and turn.handler.streams
+        if streams and not turn.handler.forwards:
+            self._find_slot(turn)  # raises
+        delivery = prepare(target, message, context, (), turn.timeout, asked=True, streamed=streams)
+        if delivery.handler.streams is not streams:
+            raise Unhandled(
+                f"{ref.path} answers {type(message).__qualname__} by {'one value' if streams else 'a stream'}, and whoever sent {type(turn.message).__qualname__} "
+                f"waits for {'a stream' if streams else 'one value'}: forward a message that is answered alike"
+            )
+        # The asker of one value waits for it; the reader of a stream may be busy elsewhere, and looks for rings when it reads on.
+        asker = turn.asker
+        if asker is not None and streams and not waits_for(asker, turn):
+            asker = None
+        if not isinstance(turn.slot, TakenSlot) and asker is not None:
             check_forward(turn, target, f"the forward of {type(message).__qualname__} to {ref.path}")
-        slot = self._find_slot(turn)
+        slot = self._find_slot(turn, forward=True)
+        if streams and slot.stage >= DONE:  # its reader has left
+            turn.slot = TakenSlot(slot)
+            return
         deadline_of(turn)  # it goes on, so it must be known
         delivery.source = turn.source
         assert turn.postmark is not None
@@ -293,9 +318,9 @@ class ActorContext:
             raise
         kernel.event(target, "sent", type(message).__qualname__)
         turn.slot = TakenSlot(slot)
-        if turn.asker is not None:
-            drop_wait(turn.asker, turn)
-            add_wait(turn.asker, delivery)
+        if asker is not None:
+            drop_wait(asker, turn)
+            add_wait(asker, delivery)
         slot.disarm()
         slot.delivery = delivery
         slot.stage = QUEUED
@@ -329,15 +354,18 @@ class ActorContext:
         turn.slot = TakenSlot(slot)
         return slot
 
-    def _find_slot(self, turn: Delivery) -> AskSlot:
+    def _find_slot(self, turn: Delivery, *, forward: bool = False) -> AskSlot:
         """The slot of the current request, still its own; where it has none, a new one that is not armed. Raises where it is not to be had."""
         slot: AskSlot | TakenSlot | None = turn.slot
         if isinstance(slot, TakenSlot):
             raise DefinitionError(
                 f"the answer to {type(turn.message).__qualname__} was deferred or forwarded before; a reply slot is used once"
             )
-        if turn.handler is None or turn.handler.kind == GENERATOR:
-            raise DefinitionError("a stream cannot be deferred or forwarded; yield what there is")
+        if turn.handler is None or (turn.handler.streams and not (forward and turn.handler.forwards)):
+            raise DefinitionError(
+                "a stream cannot be deferred, nor handed over by a handler that yields: yield what there is, or write @handler(forwards=True) above a plain "
+                "`def` that forwards it"
+            )
         if slot is None:
             # The asker runs this turn in its own task: only now does it need a slot to wait at, and it will (see Ref.ask).
             return AskSlot(self._cell.kernel, turn, RUNNING)
@@ -420,7 +448,7 @@ class ActorContext:
         extra = self._cell.extras()
         if turn.message is None:
             raise DefinitionError("there is no current message to stash: this is a hook or a background task")
-        if isinstance(turn.slot, TakenSlot) or (turn.handler is not None and turn.handler.kind == GENERATOR):
+        if isinstance(turn.slot, TakenSlot) or (turn.handler is not None and turn.handler.streams):
             raise DefinitionError(
                 f"{type(turn.message).__qualname__} was stashed, deferred or forwarded before, or is a stream: it cannot be stashed"
             )

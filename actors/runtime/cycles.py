@@ -19,7 +19,7 @@ from retinue.actors.runtime.errors import ActorStopped, AskCycle
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["add_wait", "below", "check_cycle", "check_forward", "check_restarting", "drop_wait", "restarting_error"]
+__all__ = ["add_wait", "below", "check_cycle", "check_forward", "check_restarting", "drop_wait", "restarting_error", "waits_for"]
 
 
 def add_wait(turn: Delivery, awaited: Delivery) -> None:
@@ -42,6 +42,12 @@ def drop_wait(turn: Delivery, awaited: Delivery) -> None:
         waits.discard(awaited)
         if not waits:
             turn.waits = None
+
+
+def waits_for(turn: Delivery, awaited: Delivery) -> bool:
+    """Whether it is noted that `turn` waits for `awaited`."""
+    waits = turn.waits
+    return awaited in waits if isinstance(waits, set) else waits is awaited
 
 
 def check_cycle(turn: Delivery, target: Cell, task: trio.lowlevel.Task, what: str) -> None:

@@ -37,19 +37,22 @@ def definition_of(handler: HandlerInfo, kind: type) -> str:
 
 def _digest(handler: HandlerInfo, kind: type) -> str:
     function = handler.function
-    return handler_digest(
-        kind,
-        function,
-        wire_name=message_info(kind).name,
-        options={
-            "message": message_info(kind).name or kind.__qualname__,
-            "handles": message_info(handler.message).name or handler.message.__qualname__,
-            "handler": function.__qualname__,
-            "requires": handler.requires,
-            "risk": handler.risk,
-            "approval": handler.approval,
-            "four_eyes": handler.four_eyes,
-            "raises": handler.raises,
-            "shield": handler.shield,
-        },
-    )
+    options = {
+        "message": message_info(kind).name or kind.__qualname__,
+        "handles": message_info(handler.message).name or handler.message.__qualname__,
+        "handler": function.__qualname__,
+        "requires": handler.requires,
+        "risk": handler.risk,
+        "approval": handler.approval,
+        "four_eyes": handler.four_eyes,
+        "raises": handler.raises,
+        "shield": handler.shield,
+    }
+    if handler.stated is not None:
+        function = _stands_for
+        options["stated"] = handler.stated
+    return handler_digest(kind, function, wire_name=message_info(kind).name, options=options)
+
+
+def _stands_for() -> None:
+    """In place of a handler that was told what it is; see `HandlerInfo.define`."""

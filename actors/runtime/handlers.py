@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar, Union, overload
 
 from retinue.actors.runtime.definition import definition_of
+from retinue.actors.runtime.handing_on import handing_on
 from retinue.capabilities.cases import ApprovalRule
 from retinue.mailbox.messages import Message, MessageInfo, message_info
 from retinue.security.errors import DefinitionError
@@ -32,7 +33,7 @@ _OPTIONS = "__retinue_handler__"
 class Options:
     """What `@handler` was given. Stays on the function; an override without the decorator inherits it."""
 
-    __slots__ = ("approval", "four_eyes", "raises", "requires", "risk", "shield")
+    __slots__ = ("approval", "forwards", "four_eyes", "raises", "requires", "risk", "shield")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Options:
         risk: Risk | None = None,
         *,
         four_eyes: bool = False,
+        forwards: bool = False,
     ) -> None:
         self.requires = requires
         self.risk = risk
@@ -50,6 +52,7 @@ class Options:
         self.four_eyes = four_eyes
         self.raises = raises
         self.shield = shield
+        self.forwards = forwards
 
 
 class HandlerInfo:
@@ -70,6 +73,8 @@ class HandlerInfo:
         records: Whether the outcome of its turns is recorded, as its admissions are.
         raises: Exceptions that are answers, not failures.
         shield: Whether a running turn is protected from the cancellation of its asker.
+        forwards: Whether it hands each of its messages over to somebody else, who answers (or streams).
+        streams: Whether its message is answered by a stream: its own, or that of whoever gets the message from it.
         inline: Whether an asker may run it in its own task.
         name: The method's name.
     """
@@ -78,6 +83,7 @@ class HandlerInfo:
         "approval",
         "awaits",
         "definitions",
+        "forwards",
         "four_eyes",
         "function",
         "info",
@@ -91,12 +97,15 @@ class HandlerInfo:
         "requires",
         "risk",
         "shield",
+        "stated",
+        "streams",
     )
 
     def __init__(self, message: type[Message], function: Callable[..., Any], kind: Kind, options: Options) -> None:
         self.message = message
         self.info: MessageInfo = message_info(message)
-        self.function = function
+        self.forwards = options.forwards
+        self.function = handing_on(function, kind) if options.forwards else function
         self.kind: Kind = kind
         self.requires = options.requires
         self.risk = options.risk
@@ -104,10 +113,12 @@ class HandlerInfo:
         self.four_eyes = options.four_eyes
         self.origin = self
         self.definitions: dict[type, str] = {}
+        self.stated: str | None = None
         self.awaits = self.records = False
         self.raises = options.raises
         self.shield = options.shield
-        self.inline = kind in (DEF, ASYNC) and not options.shield
+        self.streams = self.info.kind == "stream"
+        self.inline = kind in (DEF, ASYNC) and not options.shield and not self.streams
         self.name = function.__name__
 
     @property
@@ -118,6 +129,21 @@ class HandlerInfo:
     def definition(self, kind: type) -> str:
         """The digest of what it is, for messages of exactly this class."""
         return definition_of(self, kind)
+
+    def define(self, digest: str) -> None:
+        """Says what it is, in place of its code: for a handler that is made of something else, whose own code says nothing. Consents are bound to it, together
+        with the message's class and the handler's options.
+
+        Args:
+            digest: A digest or any other text that changes with what the handler does.
+
+        Raises:
+            DefinitionError: It is no text, or an empty one.
+        """
+        if not isinstance(digest, str) or not digest:
+            raise DefinitionError(f"define() takes a digest, a str, not {digest!r}")
+        self.origin.stated = digest
+        self.origin.definitions.clear()
 
     def by_worker(self) -> HandlerInfo:
         """The same handler, never run in an asker's own task."""
@@ -146,6 +172,7 @@ def handler(
     four_eyes: bool = False,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     shield: bool = False,
+    forwards: bool = False,
 ) -> Callable[[F], F]: ...
 
 
@@ -159,10 +186,12 @@ def handler(
     four_eyes: bool = False,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     shield: bool = False,
+    forwards: bool = False,
 ) -> Any:
     """Makes a method the handler of the message type that its parameter is annotated with (`A | B` for two types).
 
-    A plain `def` runs without ever touching the scheduler; an `async def` may await; an async generator answers a `Stream`.
+    A plain `def` runs without ever touching the scheduler; an `async def` may await; an async generator answers a `Stream`. So does one with `forwards=True`, which
+    lets somebody else answer it.
 
     Args:
         requires: The operation that the message's effective context must permit (`"payments.send"`). None: whoever holds the ref may send it.
@@ -174,6 +203,8 @@ def handler(
         four_eyes: Whoever consents must be another person than the subject of the message's context, whatever it is that asks for consent.
         raises: Exception types that are answers: they reach the asker, and the actor keeps its state.
         shield: Once begun, the handler is not cancelled when its asker gives up; it is still cancelled when the actor is stopped and its grace is over.
+        forwards: The handler, no generator, hands each message over by `self.ctx.forward(ref, message)`, also a `Stream`: whoever asked reads from there. Where it
+            returns without that, it has failed, and whoever asked gets a DefinitionError.
 
     Raises:
         DefinitionError: At once, for options of the wrong kind; at the class's definition, for a method that cannot be a handler.
@@ -188,14 +219,14 @@ def handler(
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             raise DefinitionError(f"@handler(raises=…) takes an exception class or a tuple of them, not {kind!r}")
-    for name, value in (("four_eyes", four_eyes), ("shield", shield)):
+    for name, value in (("four_eyes", four_eyes), ("shield", shield), ("forwards", forwards)):
         if not isinstance(value, bool):
             raise DefinitionError(f"@handler({name}={value!r}): write True or False")
     if not isinstance(approval, bool) and (not callable(approval) or inspect.iscoroutinefunction(approval)):
         raise DefinitionError(
             f"@handler(approval={approval!r}): write True or False, or give a plain function of the message that says which"
         )
-    options = Options(requires, approval, kinds, shield, risk, four_eyes=four_eyes)
+    options = Options(requires, approval, kinds, shield, risk, four_eyes=four_eyes, forwards=forwards)
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isfunction(target):
@@ -286,10 +317,22 @@ def _kind(function: Callable[..., Any], where: str, blocking: bool) -> Kind:
 
 
 def _check_form(info: HandlerInfo, where: str) -> None:
-    stream = info.info.kind == "stream"
-    if stream and info.kind != GENERATOR:
-        raise DefinitionError(f"{where} answers {info.info.label}, a Stream: write it as `async def` with `yield`")
-    if not stream and info.kind == GENERATOR:
+    if info.forwards and info.kind not in (DEF, ASYNC):
+        why = "answers its stream itself" if info.kind == GENERATOR else "is of a blocking actor, which cannot forward"
+        raise DefinitionError(
+            f"{where} has forwards=True, and {why}; forwards=True is for a `def` that calls self.ctx.forward(ref, message)"
+        )
+    if info.streams and info.kind != GENERATOR and not info.forwards:
+        raise DefinitionError(
+            f"{where} answers {info.info.label}, a Stream: write it as `async def` with `yield`; or with @handler(forwards=True), where it hands the message "
+            "over by self.ctx.forward(ref, message)"
+        )
+    if info.kind == GENERATOR and not info.streams and info.info.items is not None:
+        raise DefinitionError(
+            f"{where} yields, and {info.info.label} is a Request as well as a Stream: its handler answers with one value. Let the actor's `coerce` make a message of "
+            "a plain Stream class of it for who streams it, and have a handler for that"
+        )
+    if info.kind == GENERATOR and not info.streams:
         raise DefinitionError(f"{where} yields, but {info.info.label} is no Stream; derive the message from Stream[…] or return one value")
 
 

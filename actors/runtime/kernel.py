@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +17,7 @@ from retinue.actors.runtime.actor import Actor, handlers_of, ready_class
 from retinue.actors.runtime.asking import prepare
 from retinue.actors.runtime.asks import StartSlot, stopped_error
 from retinue.actors.runtime.cell import DEAD, IDLE, WAITING, Cell, Spec
+from retinue.actors.runtime.coercing import addressed
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.deadlines import Deadlines
@@ -24,7 +25,7 @@ from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.door import Door
 from retinue.actors.runtime.errors import NameTaken, SystemClosed, WrongThread
 from retinue.actors.runtime.events import EventRing
-from retinue.actors.runtime.handlers import ASYNC, GENERATOR, HandlerInfo
+from retinue.actors.runtime.handlers import ASYNC, HandlerInfo
 from retinue.actors.runtime.household import Household
 from retinue.actors.runtime.names import Names, check_name
 from retinue.actors.runtime.portal import Portal
@@ -46,6 +47,7 @@ from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.auditing import AuditBook
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.actors.runtime.loopback import Loopback
     from retinue.security.context import SecurityContext
 
@@ -264,16 +266,17 @@ class Kernel(Scheduler):
             text += f". {kind.__qualname__} was defined again after the actor's class: define (or run) the actor's class again too, and spawn it"
         raise Unhandled(text)
 
-    def tell_slowly(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[str]) -> Receipt:
+    def tell_slowly(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Approvals) -> Receipt:
         """A tell that is out of the ordinary: from another thread, under another context, to an actor that may not take it…"""
         if get_ident() != self.thread:
             return self.portal.tell(cell, message, context, approvals)
         if (
             self.user.state == DEAD and context is None
         ):  # nobody's authority is in force any more, but a tell does not raise for what has ended
-            return self.post(cell, make_delivery(cell, self.find_handler(cell, message), message, self.root, None))
+            handler, message = addressed(cell, message, streamed=False)
+            return self.post(cell, make_delivery(cell, handler, message, self.root, None))
         delivery = prepare(cell, message, context, approvals, None, asked=False)
-        if delivery.handler is not None and delivery.handler.kind == GENERATOR:
+        if delivery.handler.streams:
             raise Unhandled(
                 f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not tell"
             )

@@ -41,7 +41,7 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
     if kernel.labelled:
         answered(delivery)
     if (
-        kernel.loopback is not None and delivery.handler.kind != GENERATOR and not kernel.household.owns(cell)
+        kernel.loopback is not None and not delivery.handler.streams and not kernel.household.owns(cell)
     ):  # a stream's items were, one by one
         try:
             value = kernel.loopback.reply(delivery, value)

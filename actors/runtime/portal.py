@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,16 @@ import trio
 
 from retinue.actors.runtime.asking import tokens_of
 from retinue.actors.runtime.asks import ROOM, AskSlot
+from retinue.actors.runtime.coercing import addressed
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.derivation import sending
 from retinue.actors.runtime.errors import SystemClosed, WrongThread
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, FULL, HANDED_OVER, Receipt
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
     from retinue.security.context import SecurityContext
@@ -187,11 +188,11 @@ class Portal:
 
     # -- messages from other threads -----------------------------------------------------------------------------------------------------------------
 
-    def tell(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Sequence[str]) -> Receipt:
+    def tell(self, cell: Cell, message: Any, context: SecurityContext | None, approvals: Approvals) -> Receipt:
         """A tell from another thread. What is wrong with the call is raised here, in that thread; the mailbox is touched in the system's thread only."""
         kernel = self._kernel
-        handler = kernel.find_handler(cell, message)
-        if handler.kind == GENERATOR:
+        handler, message = addressed(cell, message, streamed=False)
+        if handler.streams:
             raise Unhandled(
                 f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not tell"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from threading import get_ident
 from time import perf_counter
 from types import CoroutineType
@@ -24,11 +23,12 @@ from retinue.actors.runtime.asking import (
 )
 from retinue.actors.runtime.asks import AskSlot, DetachedSlot
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell, Spec
+from retinue.actors.runtime.coercing import TakesText, addressed
 from retinue.actors.runtime.current import Delivery, current
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.derivation import answered
-from retinue.actors.runtime.handlers import DEF, GENERATOR
+from retinue.actors.runtime.handlers import DEF
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import enter, enter_async, not_awaited, run_context
 from retinue.mailbox.errors import Unhandled
@@ -36,6 +36,7 @@ from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError, RetinueError
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.streams import StreamReader
     from retinue.security.context import SecurityContext
@@ -63,8 +64,10 @@ class Ref(Generic[A_co]):
     - `timeout`: seconds until `AskTimeout` (`MailboxFull` for `send`); default: the message class's, else the system's (30 s). Never longer than what is left of
       the deadline of the request that the calling handler is working on. `math.inf`: no limit.
     - `context`: the security context to send under; inside a handler it must descend from the current one. Default: the current one.
-    - `approvals`: approval tokens to redeem, at most 16: what `system.approvals.approve(…)` gave.
+    - `approvals`: approval tokens to redeem, at most 16: what `system.approvals.approve(…)` gave; in a handler, `self.ctx.approvals`: those of its own message.
     - `detached` (`ask` only): the handler goes on when this asker is cancelled or times out.
+
+    A message is sent, or what the actor's class makes one of (`Actor.coerce`): an agent takes a `str`.
 
     What `ask` raises: `AskTimeout` (no answer in time; the outcome is unknown), `ActorStopped` (the actor has stopped, or did before it answered; the cause is
     chained), `AskCancelled` (the handler was cancelled), `MailboxFull` (no room in time; not delivered), `Denied` and `ApprovalRequired` (the context does not
@@ -113,7 +116,17 @@ class Ref(Generic[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
+        detached: bool = False,
+    ) -> R: ...
+    @overload
+    async def ask(
+        self: Ref[TakesText[R, Any]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Approvals = (),
         detached: bool = False,
     ) -> R: ...
     @overload
@@ -123,7 +136,7 @@ class Ref(Generic[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
         detached: bool = False,
     ) -> object: ...
     @enable_ki_protection
@@ -133,7 +146,7 @@ class Ref(Generic[A_co]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
         detached: bool = False,
     ) -> Any:
         """Sends a request and returns what its handler returned. Options and errors: see the class."""
@@ -209,7 +222,7 @@ class Ref(Generic[A_co]):
         return value
 
     async def _ask_slowly(
-        self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[str], detached: bool
+        self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Approvals, detached: bool
     ) -> Any:
         """The path by the queue: the target is busy, the ask is out of the ordinary, or it is wrong and needs an error."""
         cell = self._cell
@@ -218,8 +231,12 @@ class Ref(Generic[A_co]):
             check_timeout(timeout)
         kernel.check_thread("ask", self)
         try:
+            if cell.spec.coerces and message.__class__ not in cell.handlers:
+                made = addressed(cell, message, streamed=False)[1]
+                if made is not message:  # then its own way may be the short one
+                    return await self.ask(made, timeout=timeout, context=context, approvals=approvals, detached=detached)
             delivery = prepare(cell, message, context, approvals, timeout, asked=True)
-            if delivery.handler.kind == GENERATOR:
+            if delivery.handler.streams:
                 raise Unhandled(
                     f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not ask"
                 )
@@ -234,8 +251,14 @@ class Ref(Generic[A_co]):
 
     # -- tell, send, stream ------------------------------------------------------------------------------------------------------------------------
 
+    @overload
+    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Approvals = ()) -> Receipt: ...
+    @overload
+    def tell(
+        self: Ref[TakesText[Any, Any]], message: str, *, context: SecurityContext | None = None, approvals: Approvals = ()
+    ) -> Receipt: ...
     @enable_ki_protection
-    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
+    def tell(self, message: Any, *, context: SecurityContext | None = None, approvals: Approvals = ()) -> Receipt:
         """Sends a message and waits for nothing: neither room nor an answer. Never suspends, works in any thread.
 
         Args:
@@ -254,14 +277,7 @@ class Ref(Generic[A_co]):
         kernel = cell.kernel
         turn = current()
         handler = cell.handlers.get(message.__class__)
-        if (
-            handler is None
-            or context is not None
-            or not kernel.plain
-            or approvals
-            or get_ident() != kernel.thread
-            or handler.kind == GENERATOR
-        ):
+        if handler is None or context is not None or not kernel.plain or approvals or get_ident() != kernel.thread or handler.streams:
             return kernel.tell_slowly(cell, message, context, approvals)
         sending: Any
         if turn.__class__ is Delivery and turn.cell.kernel is kernel:
@@ -293,9 +309,22 @@ class Ref(Generic[A_co]):
             raise
         return receipt
 
+    @overload
+    async def send(
+        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Approvals = ()
+    ) -> Receipt: ...
+    @overload
+    async def send(
+        self: Ref[TakesText[Any, Any]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Approvals = (),
+    ) -> Receipt: ...
     @enable_ki_protection
     async def send(
-        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
+        self, message: Any, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Approvals = ()
     ) -> Receipt:
         """As `tell`, but waits for room in a full mailbox, for at most `timeout` seconds (default: the system's, 30 s).
 
@@ -311,7 +340,7 @@ class Ref(Generic[A_co]):
         await checkpoint_if_cancelled()
         check_stack(STEP_DEPTH)
         delivery = prepare(cell, message, context, approvals, None, asked=False)
-        if delivery.handler.kind == GENERATOR:
+        if delivery.handler.streams:
             raise Unhandled(
                 f"{type(message).__qualname__} is answered by a stream: use `async with ref.stream(message) as items`, not send"
             )
@@ -325,6 +354,7 @@ class Ref(Generic[A_co]):
             return receipt
         return await wait_for_room(delivery, min(limit, time_left(current())))
 
+    @overload
     def stream(
         self,
         message: Stream[E],
@@ -332,8 +362,27 @@ class Ref(Generic[A_co]):
         timeout: float | None = None,
         window: int = 32,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
-    ) -> StreamReader[E]:
+        approvals: Approvals = (),
+    ) -> StreamReader[E]: ...
+    @overload
+    def stream(
+        self: Ref[TakesText[Any, E]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        window: int = 32,
+        context: SecurityContext | None = None,
+        approvals: Approvals = (),
+    ) -> StreamReader[E]: ...
+    def stream(
+        self,
+        message: Any,
+        *,
+        timeout: float | None = None,
+        window: int = 32,
+        context: SecurityContext | None = None,
+        approvals: Approvals = (),
+    ) -> StreamReader[Any]:
         """Asks for a stream: `async with ref.stream(message) as items: async for item in items: …`.
 
         Args:

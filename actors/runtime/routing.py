@@ -12,7 +12,6 @@ from retinue.actors.runtime.cell import DEAD, IDLE, Cell
 from retinue.actors.runtime.derivation import effective
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.fronts import Front, digest_of
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, FULL, MISPLACED, STOPPED, Receipt
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import MailboxFull, Unhandled
@@ -139,7 +138,7 @@ class Router(Front):
             postmark.addressed = self
         if self.staff is None:  # an actor of its own: its handlers may differ, and its grant is not within that of the group
             handler = self.kernel.find_handler(cell, delivery.message)
-            if (handler.kind == GENERATOR) is not (delivery.handler.kind == GENERATOR):
+            if handler.streams is not delivery.handler.streams:
                 raise Unhandled(
                     f"{cell.path} and the group {self.path} that it is in answer {type(delivery.message).__qualname__} differently: one of them with a stream. "
                     "Group actors whose handlers are alike"

@@ -1,13 +1,12 @@
 """Streams: many answers to one request, through a window of credit, and always a terminal event.
 
 The handler is an async generator. It may be `window` items ahead of its reader; then it waits, which is the backpressure. While it streams, its actor is
-busy with that one message, as with any other.
+busy with that one message, as with any other. Or it is one that hands the message over (`forwards=True`): then the reader's slot goes on to whoever gets it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -15,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from retinue.actors.runtime.asks import ABANDONED, DONE, RUNNING, AskSlot
+from retinue.actors.runtime.asks import DONE, RUNNING, AskSlot
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.derivation import received
 from retinue.actors.runtime.errors import StreamClosed
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.stepping import call, drive
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
     from retinue.security.context import SecurityContext
@@ -132,7 +131,7 @@ async def _pump(function: Any, actor: Any, message: Any, slot: StreamSlot) -> No
     loopback = slot.kernel.loopback
     async with aclosing(function(actor, message)) as items:
         async for item in items:
-            if slot.stage == ABANDONED:
+            if slot.stage >= DONE:  # nobody reads on; or whoever has handed the stream over has failed it since
                 return
             await slot.put(item if loopback is None else loopback.reply(slot.delivery, item))
 
@@ -141,7 +140,7 @@ class StreamReader(Generic[E]):
     """The reader's end: an async context manager and iterator. See `Ref.stream`."""
 
     def __init__(
-        self, cell: Cell, message: Any, timeout: float | None, window: int, context: SecurityContext | None, approvals: Sequence[str]
+        self, cell: Cell, message: Any, timeout: float | None, window: int, context: SecurityContext | None, approvals: Approvals
     ) -> None:
         self._cell = cell
         self._message = message
@@ -160,8 +159,8 @@ class StreamReader(Generic[E]):
         kernel.check_thread("stream", cell.ref)
         if self._slot is not None:
             raise DefinitionError(f"this stream of {cell.path} is being read already; call ref.stream(…) again for another one")
-        delivery = prepare(cell, self._message, self._context, self._approvals, self._timeout, asked=True)
-        if delivery.handler is None or delivery.handler.kind != GENERATOR:
+        delivery = prepare(cell, self._message, self._context, self._approvals, self._timeout, asked=True, streamed=True)
+        if not delivery.handler.streams:
             raise Unhandled(f"{type(self._message).__qualname__} is no Stream; ask for it")
         if delivery.asker is not None:
             check_cycle(delivery.asker, cell, trio.lowlevel.current_task(), f"the stream of {cell.path}")
@@ -216,7 +215,8 @@ class StreamReader(Generic[E]):
 
         if not slot.items and slot.stage < DONE:
             check_cycle(asker, slot.delivery.cell, trio.lowlevel.current_task(), f"reading on in the stream of {slot.delivery.cell.path}")
-        add_wait(asker, slot.delivery)
+        first = slot.delivery
+        add_wait(asker, first)
         try:
             return await slot.next()
         except StopAsyncIteration:
@@ -225,4 +225,5 @@ class StreamReader(Generic[E]):
             note_received(asker, raised)
             raise
         finally:
-            drop_wait(asker, slot.delivery)
+            drop_wait(asker, first)
+            drop_wait(asker, slot.delivery)  # another one, where it was handed over meanwhile

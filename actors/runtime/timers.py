@@ -20,7 +20,6 @@ import trio
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.current import Delivery, make_delivery
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.inlets import Inlet
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
@@ -388,7 +387,7 @@ class Timers:
         cell = self._cell
         kernel = cell.kernel
         handler = kernel.find_handler(cell, message)
-        if handler.kind == GENERATOR:
+        if handler.streams:
             raise Unhandled(
                 f"{type(message).__qualname__} is answered by a stream, which a timer cannot read: give it a message of its own"
             )

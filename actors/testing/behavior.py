@@ -18,6 +18,7 @@ import trio
 from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asks import DONE
 from retinue.actors.runtime.cell import RUNNING, WAITING, Extra
+from retinue.actors.runtime.coercing import addressed
 from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
 from retinue.actors.runtime.derivation import child_grant, sending
 from retinue.actors.runtime.handlers import ASYNC, GENERATOR
@@ -444,8 +445,8 @@ class BehaviorTest(Generic[A]):
         kernel, cell = self._kernel, self._cell
         if cell.closed:
             raise DefinitionError(f"{cell.path} has stopped; restart() makes it anew")
-        handler = kernel.find_handler(cell, message)
-        if (handler.kind == GENERATOR) is not (items is not None):
+        handler, message = addressed(cell, message, streamed=items is not None)
+        if handler.streams is not (items is not None):
             raise DefinitionError(
                 f"{type(message).__qualname__} is answered by {'a stream: use test.stream' if items is None else 'one value: use test.ask'}"
             )

@@ -23,7 +23,6 @@ from retinue.actors.runtime import lifecycle
 from retinue.actors.runtime.asks import AskSlot
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.errors import SystemClosed, WrongThread
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.ref import Ref
@@ -308,7 +307,7 @@ class Faults:
                     own = self._kernel.household.owns(cell)
                 if own:
                     continue
-            if rule.fault == "duplicate" and delivery.handler.kind == GENERATOR:
+            if rule.fault == "duplicate" and delivery.handler.streams:
                 continue
             if rule.strikes(delivery, cell, delivery.message, self._dice):
                 self._note(rule.fault, delivery, cell, rule.seconds)
@@ -366,7 +365,7 @@ class Faults:
         assert limbo is not None
         if limbo.settling or delivery.handler is None or delivery.cell.closed or not hasattr(delivery, "security"):
             return False  # also where its turn never began, in a virtual actor whose instance ends: that is a refusal, and no answer
-        if delivery.handler.kind == GENERATOR or slot.__class__ is EchoSlot:
+        if delivery.handler.streams or slot.__class__ is EchoSlot:
             return False
         rule = self._struck(delivery, delivery.cell, reply=True)
         if rule is None:

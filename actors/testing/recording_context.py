@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retinue.actors.runtime import derivation, timers
@@ -18,6 +18,7 @@ from retinue.actors.testing.standins import RecordingKernel, check_birth
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.pools import Pool
     from retinue.actors.runtime.ref import Ref
@@ -79,7 +80,7 @@ class RecordingContext(ActorContext):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
     ) -> Any:
         """As the real one, of a blocking actor, with the answer that stands ready."""
         if not self._turn().thread:

@@ -7,7 +7,7 @@ and tasks, stopping, time.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from threading import get_ident
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -22,19 +22,19 @@ from retinue.actors.runtime.auditing import AuditBook
 from retinue.actors.runtime.cell import DEAD, WAITING, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current
 from retinue.actors.runtime.errors import AskCycle
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.kernel import ASK_TIMEOUT, START_TIMEOUT, STOP_GRACE, Kernel
 from retinue.actors.runtime.receipts import ACCEPTED, STOPPED, Receipt
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.testing.effects import Asked, Effect, Forwarded, Replied, Spawned, Started, Stopped, Told, Watched
 from retinue.capabilities.gate import Gate
 from retinue.mailbox.errors import Unhandled
-from retinue.mailbox.messages import Message, Stream, message
+from retinue.mailbox.messages import Message, Request, Stream, message
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     import contextvars
 
+    from retinue.actors.runtime.carrying import Approvals
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.watch import Watch
     from retinue.capabilities.registry import CapabilityRegistry
@@ -108,14 +108,14 @@ class StandInRef(Ref[Any]):
         *,
         timeout: float | None = None,
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
         detached: bool = False,  # noqa: ARG002 - as of a ref
     ) -> Any:
         """As `Ref.ask`, with the answer that stands ready."""
         return _kernel(self).answer(self, message, timeout, context, approvals)
 
     async def send(
-        self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
+        self, message: Any, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Approvals = ()
     ) -> Receipt:
         """As `Ref.send`; there is room."""
         if timeout is not None:
@@ -124,12 +124,12 @@ class StandInRef(Ref[Any]):
 
     def stream(
         self,
-        message: Stream[Any],
+        message: Any,
         *,
         timeout: float | None = None,
         window: int = 32,  # noqa: ARG002 - as of a ref
         context: SecurityContext | None = None,
-        approvals: Sequence[str] = (),
+        approvals: Approvals = (),
     ) -> Any:
         """As `Ref.stream`, with the items that stand ready."""
         return _Items(lambda: _kernel(self).answer(self, message, timeout, context, approvals, streams=True))
@@ -310,7 +310,7 @@ class RecordingKernel(Kernel):
         asked: Any,
         timeout: float | None,
         context: SecurityContext | None,
-        approvals: Sequence[str],
+        approvals: Approvals,
         *,
         streams: bool = False,
     ) -> Any:
@@ -319,8 +319,11 @@ class RecordingKernel(Kernel):
             check_timeout(timeout)
         cell = ref._cell
         turn: Delivery = current()
-        delivery = prepare(cell, asked, context, approvals, timeout, asked=True)
-        if (delivery.handler.kind == GENERATOR) is not streams:
+        delivery = prepare(cell, asked, context, approvals, timeout, asked=True, streamed=streams)
+        asked = delivery.message
+        if delivery.handler.streams is not streams and not (
+            cell.spec.cls is Anybody and isinstance(asked, Request) and isinstance(asked, Stream)
+        ):
             raise Unhandled(f"{type(asked).__qualname__} is answered by {'one value: ask' if streams else 'a stream: use ref.stream'}")
         if cell is turn.cell:
             raise AskCycle(f"{cell.path} would wait for its own answer to {type(asked).__qualname__} for ever; tell it, or call the method")

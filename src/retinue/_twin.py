@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from threading import get_ident
@@ -28,11 +28,12 @@ from retinue._twin_slots import Deliver, TwinSlot, TwinStreamSlot, TwinWatch
 from retinue._twin_virtual import TwinVirtual
 from retinue.actors.runtime.approving import Reviewer
 from retinue.actors.runtime.asking import check_timeout, tokens_of
+from retinue.actors.runtime.carrying import Approvals
 from retinue.actors.runtime.cell import DEAD
+from retinue.actors.runtime.coercing import addressed
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.derivation import from_outside, sending
 from retinue.actors.runtime.errors import AskTimeout, SystemClosed, WrongThread
-from retinue.actors.runtime.handlers import GENERATOR
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.system import ActorSystem
 from retinue.actors.runtime.watch import terminated_of
@@ -258,7 +259,7 @@ class Twin:
     # -- messages --------------------------------------------------------------------------------------------------------------------------------------
 
     def prepare(
-        self, ref: Ref[Any], message: Any, timeout: float | None, context: SecurityContext | None, approvals: Sequence[str], *, what: str
+        self, ref: Ref[Any], message: Any, timeout: float | None, context: SecurityContext | None, approvals: Approvals, *, what: str
     ) -> Delivery:
         """A delivery, after every check that can be made where it is sent. Raises what is wrong with the call; nothing was sent then."""
         cell = ref._cell
@@ -267,12 +268,12 @@ class Twin:
         if timeout is not None:
             check_timeout(timeout)
         message = unwrap(message)
-        handler = self.kernel.find_handler(cell, message)
-        if (handler.kind == GENERATOR) != (what == "stream"):
+        handler, message = addressed(cell, message, streamed=what == "stream")
+        if handler.streams != (what == "stream"):
             label = type(message).__qualname__
             raise Unhandled(
                 f"{label} is answered by a stream: use ref.stream(message), not {what}"
-                if handler.kind == GENERATOR
+                if handler.streams
                 else f"{label} is no Stream; ask for it"
             )
         delivery = make_delivery(cell, handler, message, from_outside(self.kernel, current(), context, cell), None, None, timeout)

@@ -14,22 +14,22 @@ an answer withdraws the request, or cancels its handler.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import attrs
 
 from retinue._twin import Call, Keys, Options, Revoked, Twin, TwinRef, unwrap
 from retinue._twin_approvals import AioApprovals
 from retinue._twin_loops import Loops
-from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue._twin_reading import AioStreamReader as StreamReader
+from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinWatch
 from retinue._twin_topics import AioReceptionist, AioTopics
 from retinue._twin_virtual import AioVirtual
 from retinue.actors.runtime.asking import check_timeout
-from retinue.actors.runtime.errors import StreamClosed
+from retinue.actors.runtime.coercing import TakesText
 from retinue.actors.runtime.portal import PULSE
 from retinue.actors.runtime.ref import Ref as CoreRef
 from retinue.actors.runtime.spending import SystemBudgets
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from retinue.actors.hosts.adopting import AdoptOptions
     from retinue.actors.runtime.actor import Actor
-    from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.events import Event
     from retinue.actors.runtime.pools import GroupOptions, Pool
     from retinue.actors.runtime.receipts import Receipt
@@ -303,6 +302,16 @@ class Ref(TwinRef[A_co]):
     ) -> R: ...
     @overload
     async def ask(
+        self: Ref[TakesText[R, Any]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+        detached: bool = False,
+    ) -> R: ...
+    @overload
+    async def ask(
         self,
         message: Message,
         *,
@@ -338,15 +347,34 @@ class Ref(TwinRef[A_co]):
         finally:
             del slot, future, deliver  # an error's traceback holds this frame
 
-    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
+    @overload
+    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt: ...
+    @overload
+    def tell(
+        self: Ref[TakesText[Any, Any]], message: str, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()
+    ) -> Receipt: ...
+    def tell(self, message: Any, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
         """Sends a message and waits for nothing; arguments, receipt and errors as for `retinue.Ref.tell`.
 
         The message is handed over to the system's thread (the receipt's reason is "handed_over"): whether its mailbox has room is decided there. `send` knows.
         """
         return self._twin.portal.hand_over(self._twin.prepare(self.core, message, None, context, approvals, what="tell"))
 
+    @overload
     async def send(
         self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
+    ) -> Receipt: ...
+    @overload
+    async def send(
+        self: Ref[TakesText[Any, Any]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+    ) -> Receipt: ...
+    async def send(
+        self, message: Any, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
     ) -> Receipt:
         """As `tell`, but waits for room in a full mailbox, and knows. Arguments and errors as for `retinue.Ref.send`."""
         twin = self._twin
@@ -355,6 +383,7 @@ class Ref(TwinRef[A_co]):
         receipt: Receipt = await _run(self._loops, twin, send)
         return receipt
 
+    @overload
     def stream(
         self,
         message: Stream[E],
@@ -363,82 +392,36 @@ class Ref(TwinRef[A_co]):
         window: int = 32,
         context: SecurityContext | None = None,
         approvals: Sequence[str] = (),
-    ) -> StreamReader[E]:
+    ) -> StreamReader[E]: ...
+    @overload
+    def stream(
+        self: Ref[TakesText[Any, E]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        window: int = 32,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+    ) -> StreamReader[E]: ...
+    def stream(
+        self,
+        message: Any,
+        *,
+        timeout: float | None = None,
+        window: int = 32,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+    ) -> StreamReader[Any]:
         """Asks for a stream: `async with ref.stream(message) as items: async for item in items: …`. Arguments and errors as for `retinue.Ref.stream`."""
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise DefinitionError(f"window={window!r}: give a whole number of items, 1 or more")
         delivery = self._twin.prepare(self.core, message, timeout, context, approvals, what="stream")
-        return StreamReader(self._twin, self._loops, delivery, window)
+        return StreamReader(self._twin, self._loops, delivery, window, partial(_wrap, twin=self._twin, loops=self._loops))
 
     async def stop(self, *, grace: float | None = None) -> None:
         """Stops the actor and waits until it has ended, as `retinue.Ref.stop` does."""
         self._twin.check_holder(f"ref.stop of {self.path}")
         await _run(self._loops, self._twin, partial(self.core.stop, grace=grace))
-
-
-class StreamReader(Generic[E]):
-    """The reader's end of a stream: an async context manager and iterator. It always sees an end: of the iteration, or an error. Leaving early cancels the handler."""
-
-    def __init__(self, twin: Twin, loops: Loops, delivery: Delivery, window: int) -> None:
-        self._twin = twin
-        self._loops = loops
-        self._delivery = delivery
-        self._window = window
-        self._items: deque[tuple[Any, BaseException | None, bool]] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self._slot: TwinStreamSlot | None = None
-        self._entered = False
-        self._owed = 0
-
-    async def __aenter__(self) -> Self:
-        if self._entered:
-            raise StreamClosed(f"the stream of {self._delivery.cell.path} was entered before: ask for another")
-        self._entered = True
-        emit = partial(self._loops.here().post, self._emit)
-        slot = TwinStreamSlot(self._delivery, self._window, emit)
-        self._twin.request(self._delivery, slot)
-        self._slot = slot
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            self._twin.portal.post(slot.leave)
-
-    def _emit(self, item: Any, error: BaseException | None, last: bool) -> None:
-        self._items.append((item, error, last))
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def __aiter__(self) -> AsyncIterator[E]:
-        return self
-
-    async def __anext__(self) -> E:
-        slot = self._slot
-        if slot is None:
-            raise StreamClosed(
-                f"the stream of {self._delivery.cell.path} is not open: read it inside its block, "
-                "`async with ref.stream(message) as items: async for item in items: …`"
-            )
-        if self._owed * 2 >= self._window or (self._owed and not self._items):
-            self._twin.portal.post(slot.credit, self._owed)
-            self._owed = 0
-        while not self._items:
-            self._waiter = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._waiter], timeout=PULSE)
-            if not self._items and not self._twin.portal.is_open() and self._twin.ended:
-                self._emit(None, self._twin.closed_error(), True)
-        item, error, last = self._items.popleft()
-        if not last:
-            self._owed += 1
-            return _wrap(item, self._twin, self._loops)  # type: ignore[no-any-return]
-        self._items.append((None, error, True))  # an end stays one
-        if error is None:
-            raise StopAsyncIteration
-        try:
-            raise error
-        finally:
-            del error
 
 
 class Watch:

@@ -16,13 +16,12 @@ Not promised: that a system survives `os.fork()`. Start worker processes before 
 from __future__ import annotations
 
 import math
-import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import attrs
 
@@ -31,11 +30,13 @@ from retinue._twin_approvals import SyncApprovals
 from retinue._twin_books import SystemAudit, SystemBudgets
 from retinue._twin_futures import Future
 from retinue._twin_joining import check_no_loop, join
-from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinStreamSlot, TwinWatch
+from retinue._twin_reading import SyncStreamReader as StreamReader
+from retinue._twin_slots import DetachedTwinSlot, TwinSlot, TwinWatch
 from retinue._twin_topics import SyncReceptionist, SyncTopics
 from retinue._twin_virtual import SyncVirtual
 from retinue.actors.runtime.asking import check_timeout
-from retinue.actors.runtime.errors import StreamClosed, SystemClosed
+from retinue.actors.runtime.coercing import TakesText
+from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.portal import PORTAL_CAPACITY, PULSE, Latch
 from retinue.actors.runtime.receipts import FULL, Receipt
 from retinue.actors.runtime.ref import Ref as CoreRef
@@ -299,6 +300,28 @@ class Ref(TwinRef[A_co]):
     ) -> Future[R]: ...
     @overload
     def ask(
+        self: Ref[TakesText[R, Any]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+        detached: bool = False,
+        block: Literal[True] = True,
+    ) -> R: ...
+    @overload
+    def ask(
+        self: Ref[TakesText[R, Any]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+        detached: bool = False,
+        block: Literal[False],
+    ) -> Future[R]: ...
+    @overload
+    def ask(
         self,
         message: Message,
         *,
@@ -343,7 +366,13 @@ class Ref(TwinRef[A_co]):
         finally:
             del slot, latch, delivery  # an error's traceback holds this frame
 
-    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
+    @overload
+    def tell(self, message: Message, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt: ...
+    @overload
+    def tell(
+        self: Ref[TakesText[Any, Any]], message: str, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()
+    ) -> Receipt: ...
+    def tell(self, message: Any, *, context: SecurityContext | None = None, approvals: Sequence[str] = ()) -> Receipt:
         """Sends a message and waits for no answer; arguments, receipt and errors as for `retinue.Ref.tell`.
 
         The message is handed over to the system's thread (the receipt's reason is "handed_over"): whether its mailbox has room is decided there. Where the mailbox
@@ -366,8 +395,21 @@ class Ref(TwinRef[A_co]):
             time.sleep(BREATH)
         return twin.portal.hand_over(delivery, squeeze=True)
 
+    @overload
     def send(
         self, message: Message, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
+    ) -> Receipt: ...
+    @overload
+    def send(
+        self: Ref[TakesText[Any, Any]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+    ) -> Receipt: ...
+    def send(
+        self, message: Any, *, timeout: float | None = None, context: SecurityContext | None = None, approvals: Sequence[str] = ()
     ) -> Receipt:
         """As `tell`, but waits for room in a full mailbox, and knows. Arguments and errors as for `retinue.Ref.send`."""
         delivery = self._twin.prepare(self.core, message, timeout, context, approvals, what="send")
@@ -378,6 +420,7 @@ class Ref(TwinRef[A_co]):
         receipt: Receipt = _run(self._twin, send)
         return receipt
 
+    @overload
     def stream(
         self,
         message: Stream[E],
@@ -386,86 +429,38 @@ class Ref(TwinRef[A_co]):
         window: int = 32,
         context: SecurityContext | None = None,
         approvals: Sequence[str] = (),
-    ) -> StreamReader[E]:
+    ) -> StreamReader[E]: ...
+    @overload
+    def stream(
+        self: Ref[TakesText[Any, E]],
+        message: str,
+        *,
+        timeout: float | None = None,
+        window: int = 32,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+    ) -> StreamReader[E]: ...
+    def stream(
+        self,
+        message: Any,
+        *,
+        timeout: float | None = None,
+        window: int = 32,
+        context: SecurityContext | None = None,
+        approvals: Sequence[str] = (),
+    ) -> StreamReader[Any]:
         """Asks for a stream: `with ref.stream(message) as items: for item in items: …`. Arguments and errors as for `retinue.Ref.stream`."""
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise DefinitionError(f"window={window!r}: give a whole number of items, 1 or more")
         twin = self._twin
-        return StreamReader(twin, twin.prepare(self.core, message, timeout, context, approvals, what="stream"), window)
+        return StreamReader(
+            twin, twin.prepare(self.core, message, timeout, context, approvals, what="stream"), window, partial(_wrap, twin=twin)
+        )
 
     def stop(self, *, grace: float | None = None) -> None:
         """Stops the actor and blocks until it has ended, as `retinue.Ref.stop` does."""
         self._twin.check_holder(f"ref.stop of {self.path}")
         _run(self._twin, partial(self.core.stop, grace=grace))
-
-
-class StreamReader(Generic[E]):
-    """The reader's end of a stream: a context manager and an iterator. It always sees an end: of the iteration, or an error. Leaving early cancels the handler."""
-
-    def __init__(self, twin: Twin, delivery: Delivery, window: int) -> None:
-        self._twin = twin
-        self._delivery = delivery
-        self._items: queue.SimpleQueue[tuple[Any, BaseException | None, bool]] = queue.SimpleQueue()
-        self._slot: TwinStreamSlot | None = TwinStreamSlot(delivery, window, self._emit)
-        self._window = window
-        self._end = math.inf
-        self._entered = False
-        self._owed = 0
-
-    def _emit(self, item: Any, error: BaseException | None, last: bool) -> None:
-        self._items.put((item, error, last))
-
-    def __enter__(self) -> Self:
-        if self._slot is None or self._entered:
-            raise StreamClosed(f"the stream of {self._delivery.cell.path} was entered before: ask for another")
-        self._entered = True
-        self._end = time.monotonic() + self._twin.limit(self._delivery)
-        try:
-            self._twin.request(self._delivery, self._slot)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            self._twin.portal.post(slot.leave)
-
-    def __iter__(self) -> Iterator[E]:
-        return self
-
-    def __next__(self) -> E:
-        slot = self._slot
-        if slot is None or not self._entered:
-            raise StreamClosed(
-                f"the stream of {self._delivery.cell.path} is not open: read it inside its block, `with ref.stream(message) as items: for item in items: …`"
-            )
-        if self._owed * 2 >= self._window or (self._owed and self._items.empty()):
-            self._twin.portal.post(slot.credit, self._owed)
-            self._owed = 0
-        item, error, last = self._next(slot)
-        if not last:
-            self._owed += 1
-            return _wrap(item, self._twin)  # type: ignore[no-any-return]
-        self._items.put((None, error, True))  # an end stays one
-        if error is None:
-            raise StopIteration
-        try:
-            raise error
-        finally:
-            del error
-
-    def _next(self, slot: TwinStreamSlot) -> tuple[Any, BaseException | None, bool]:
-        while True:
-            try:
-                return self._items.get(timeout=max(0.0, min(PULSE, self._end - time.monotonic())))
-            except queue.Empty:
-                if time.monotonic() >= self._end:
-                    self._twin.portal.post(slot.leave)
-                    return None, self._twin.overdue(self._delivery), True
-                if not self._twin.portal.is_open() and self._twin.ended and self._items.empty():
-                    return None, self._twin.closed_error(), True
 
 
 class Watch:

@@ -437,7 +437,6 @@ def test_the_mutable_fields_are_those_whose_types_do_not_promise_otherwise():
         ("made = message('shop/Pay@1')", "decorates a class"),
         ("made = message(Message)", "root of messages"),
         ("made = message(Request[int])", "decorates a class"),
-        ("@message\nclass made(Request[int], Stream[int]): pass", "both Request and Stream"),
         ("@message\n@message\nclass made(Message): x: int", "twice"),
         ("@message\n@attrs.define\nclass made(Message): x: int", "remove the other decorator"),
         ("@message\n@dataclass\nclass made(Message): x: int", "remove the other decorator"),
@@ -457,20 +456,39 @@ def test_definitions_that_cannot_work_are_refused_with_the_fix(body, text):
         make(body, dataclass=dataclasses.dataclass, dataclasses=dataclasses)
 
 
-def test_a_request_and_a_stream_mixed_through_bases_are_refused():
+def test_a_message_may_be_a_request_and_a_stream():
     @message
     class One(Request[int]):
         pass
 
     @message
-    class Many(Stream[int]):
+    class Many(Stream[str]):
         pass
 
-    with pytest.raises(DefinitionError, match="both Request and Stream"):
+    @message(name="both/Both@1")
+    class Both(Request[int], Stream[str]):
+        x: int
 
-        @message
-        class Both(One, Many):
-            pass
+    @message
+    class Mixed(One, Many):
+        pass
+
+    for kind in (Both, Mixed):
+        info = message_info(kind)
+        assert (info.kind, info.reply, info.items) == ("request", int, str)
+    assert [message_info(kind).items for kind in (One, Many)] == [None, str]
+    assert Both(1) == Both(1)
+    assert not hasattr(Both(1), "__dict__")
+
+
+def test_the_items_of_a_stream_may_be_named_before_they_are_defined():
+    @message
+    class Both(Request["Both"], Stream["Nowhere"]):
+        pass
+
+    assert message_info(Both).reply is Both
+    with pytest.raises(DefinitionError, match="the reply type of .*Both names something that cannot be found"):
+        message_info(Both).items  # noqa: B018
 
 
 def test_an_undecorated_base_without_fields_is_fine():

@@ -190,12 +190,12 @@ class Session:
         """A stream; its items are of the type that the message promises."""
         encoded = self._encoded(message)
         info = message_info(type(message))
-        if info.kind != "stream":
+        if info.items is None:
             raise Unhandled(f"{info.label} is no Stream; ask for it")
         if isinstance(window, bool) or not isinstance(window, int) or not 1 <= window <= MAX_WINDOW:
             raise DefinitionError(f"window={window!r}: give a whole number of items, from 1 to {MAX_WINDOW:,}")
         what = f"the stream of {path}"
-        decode: Callable[[Any], Any] = lambda value: self._decoded(what, value, info.reply)  # noqa: E731
+        decode: Callable[[Any], Any] = lambda value: self._decoded(what, value, info.items)  # noqa: E731
         made = self.stream_encoded(path, encoded, self._limit(message, timeout), window, approvals, decode)
         return attrs.evolve(made, hint=_hint(message))
 

@@ -126,7 +126,7 @@ class Asking:
 
     async def stream(self, visit: Visit) -> None:
         """POST /v1/stream."""
-        call, target, message, handler = await self._read(visit, ("timeout", "approvals", "window"))
+        call, target, message, handler = await self._read(visit, ("timeout", "approvals", "window"), streamed=True)
         timeout = self._timeout(call, handler, self._bounds.stream_timeout)
         reader = target.ref.stream(
             message, timeout=timeout, window=call.window or WINDOW, context=visit.caller.context, approvals=call.approvals
@@ -235,10 +235,10 @@ class Asking:
 
     # -- what they share ---------------------------------------------------------------------------------------------------------------------------
 
-    async def _read(self, visit: Visit, allowed: tuple[str, ...]) -> tuple[Call, Target, Any, HandlerInfo]:
+    async def _read(self, visit: Visit, allowed: tuple[str, ...], *, streamed: bool = False) -> tuple[Call, Target, Any, HandlerInfo]:
         call = call_of(await body_of(visit, self._bounds), allowed)
         target = self._wires.target(call.to, visit.caller)
-        message, handler = self._wires.message(target, call.message, visit.caller)
+        message, handler = self._wires.message(target, call.message, visit.caller, streamed=streamed)
         return call, target, message, handler
 
     def _timeout(self, call: Call, handler: HandlerInfo, most: float) -> float:

@@ -128,9 +128,12 @@ def _message(schemas: Schemas, handler: HandlerInfo) -> dict[str, Any]:
     info = handler.info
     try:
         schema, reply = schemas.body(info.cls), None if info.kind == "message" else schemas.of(info.reply)
+        items = None if info.items is None else schemas.of(info.items)
     except RetinueError as error:  # an annotation that names what is not there: the wire refuses such a message, too
         return {"kind": info.kind, "schema": {}, "reply": {}, "problem": str(error)}
     described: dict[str, Any] = {"kind": info.kind, "schema": schema, "reply": reply if reply is not None else {"type": "null"}}
+    if info.kind == "request" and items is not None:
+        described["items"] = items
     if handler.requires is not None:
         described["requires"] = handler.requires
     return described

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from retinue.actors.runtime.cell import DEAD
+from retinue.actors.runtime.coercing import addressed
 from retinue.actors.runtime.watch import Terminated
 from retinue.errors import ActorStopped, DefinitionError, Denied, GatewayError, WireError
 from retinue.gateway.guard import check_some
@@ -131,15 +132,15 @@ class Wires:
             self._seen[path] = ref._cell
         return Target(ref._cell, self.of(ref._cell))
 
-    def message(self, target: Target, data: Any, caller: Caller) -> tuple[Any, HandlerInfo]:
-        """The message that a JSON value stands for, and its handler.
+    def message(self, target: Target, data: Any, caller: Caller, *, streamed: bool = False) -> tuple[Any, HandlerInfo]:
+        """The message that a JSON value stands for, and its handler; `streamed`: where a stream is wanted.
 
         Raises:
             WireError: It is none ("malformed", "invalid_fields"), or none that the actor takes ("unknown_type").
             Denied: The handler has no `requires`, and this gateway does not reach such handlers.
         """
         message = target.wire.registry.load(data)
-        handler = self._kernel.find_handler(target.cell, message)
+        handler, message = addressed(target.cell, message, streamed=streamed)
         self.check_open(target, handler, caller)
         return message, handler
 
