@@ -21,7 +21,7 @@ class ToolHost(Protocol):
     def ask_from_thread(self, ref: Any, message: Any, options: dict[str, Any]) -> Any:
         """The same, from the tool's own thread."""
 
-    async def keep(self, key: object, make: Callable[[], Any]) -> Any:
+    async def keep(self, key: object, make: Callable[[], Any], *, per_caller: bool) -> Any:
         """What is kept between calls."""
 
 
@@ -85,14 +85,15 @@ class ToolContext:
         """
         return self._where().ask_from_thread(ref, message, options)
 
-    async def keep(self, key: object, make: Callable[[], T | Awaitable[T]]) -> T:
+    async def keep(self, key: object, make: Callable[[], T | Awaitable[T]], *, per_caller: bool = False) -> T:
         """An object that lives as long as the tool's executor: made at the first call, the same afterwards. A connection, for example.
 
         Args:
             key: What it is called, within this tool.
-            make: Makes it; may be `async def`. Where the object has an `aclose()` or a `close()`, that is called when the executor stops.
+            make: Makes it; may be `async def`. Where the object has an `aclose()` or a `close()`, that is called at its end.
+            per_caller: Each caller (an agent's session) has one of its own, which ends with the caller. Default False: all calls share it.
         """
-        found: T = await self._where().keep(key, make)
+        found: T = await self._where().keep(key, make, per_caller=per_caller)
         return found
 
     def _where(self) -> ToolHost:

@@ -214,6 +214,11 @@ class Child:
             self.printed.add(piece)
         return True
 
+    def renew(self) -> None:
+        """Forgets what was printed until now: what comes belongs to the next request."""
+        self._drain()
+        self.printed = Printed()
+
     def kill(self) -> None:
         """Ends the process and all of its group, at once."""
         try:
@@ -235,8 +240,9 @@ class Child:
         requests, self._requests = self._requests, None
         with trio.CancelScope(shield=True):
             await requests.aclose()
-        os.close(self._replies)
-        os.close(self._output)
+        for descriptor in (self._replies, self._output):
+            trio.lowlevel.notify_closing(descriptor)
+            os.close(descriptor)
         self.exit_code = exited if exited is not None else self._process.returncode
         return self.exit_code
 

@@ -74,22 +74,23 @@ class Host:
                 self._asking.discard(scope)
         raise self._ended()
 
-    async def keep(self, key: object, make: Callable[[], Any]) -> Any:
-        """What is kept in the executor."""
+    async def keep(self, key: object, make: Callable[[], Any], *, per_caller: bool) -> Any:
+        """What is kept in the executor, for all or for the actor that asked."""
         self._check()
+        executor = self._executor
         if self._on_asyncio:
-            raise RuntimeError(
-                f"the tool {self._executor.tool.name!r} runs on asyncio, where nothing is kept yet: keep it in an object of your own"
-            )
-        return await self._executor.household.keep(key, make)
-
-    def when_caller_ends(self, key: object) -> None:
-        """Closes what is kept under the key once the actor that asked has ended."""
-        turn = self._executor.ctx
-        sender = turn.sender
-        if sender is not None:
-            watch = turn.watch(sender)
-            turn.start_soon(self._drop, watch, key, name=f"waits for the end of {sender.path}")
+            raise RuntimeError(f"the tool {executor.tool.name!r} runs on asyncio, where nothing is kept: keep it in an object of your own")
+        household = executor.household
+        if not per_caller:
+            return await household.keep(key, make)
+        turn = executor.ctx
+        sender, security = turn.sender, turn.security
+        own = (key, security.tenant, security.subject, None if sender is None else sender.path)
+        new = not household.has(own)
+        kept = await household.keep(own, make)
+        if new and sender is not None:
+            turn.start_soon(self._drop, turn.watch(sender), own, name=f"waits for the end of {sender.path}")
+        return kept
 
     async def _drop(self, watch: Watch, key: object) -> None:
         try:

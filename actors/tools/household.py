@@ -118,6 +118,10 @@ class Household:
 
     # -- what is kept
 
+    def has(self, key: object) -> bool:
+        """Whether something is kept under the key."""
+        return key in self._kept
+
     async def keep(self, key: object, make: Callable[[], Any]) -> Any:
         """What is kept under the key, made now where nothing is."""
         async with self._making:
