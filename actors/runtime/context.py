@@ -19,6 +19,7 @@ from retinue.actors.runtime.deferred import Deferred
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.due import deadline_of, expiry_of, handed_on
 from retinue.actors.runtime.errors import WrongThread
+from retinue.actors.runtime.interrupting import Interrupter
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.spending import Budget
@@ -158,6 +159,18 @@ class ActorContext:
     def security(self) -> SecurityContext:
         """The effective context: what the current message was sent under, narrowed by this actor's grant. What the handler sends carries it."""
         return self._turn().security
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the current message was sent under the system's root context itself: by the system's holder, or by an actor that hands on what that one sent."""
+        return self._turn().context is self._cell.kernel.root
+
+    def interrupter(self) -> Interrupter:
+        """What ends the current turn from outside, while it waits for something: to be left where a message that cannot wait behind it finds it.
+
+        Called with an error, it cancels the turn, and whoever asked for it gets the error.
+        """
+        return Interrupter(self._turn())
 
     @property
     def labels(self) -> frozenset[str]:
