@@ -14,6 +14,7 @@ import attrs
 from retinue.actors.agents.events import ApprovalNeeded, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, UsageSoFar
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
+from retinue.capabilities.tool_results import ToolErrorKind
 from retinue.mailbox.messages import Request, Stream, message
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "AgentMessage",
     "Cancel",
     "ClearMemory",
-    "ErrorKind",
     "GetMemory",
     "GetState",
     "LoadState",
@@ -32,6 +32,7 @@ __all__ = [
     "RunLimits",
     "Step",
     "StepKind",
+    "StreamRun",
 ]
 
 TIMEOUT = 600.0
@@ -40,10 +41,6 @@ TIMEOUT = 600.0
 StepKind = Literal["tool_calls", "tool_result", "attempt", "correction"]
 """What a step of a run is: the model's reply that calls tools; the result of one call; an answer of the model that was not taken; what
 the model was told about it."""
-
-ErrorKind = str
-"""Why a tool gave no result: "arguments", "unknown", "denied", "rejected", "timeout", "raised", "cancelled", "exit", "parsing",
-"outcome_unknown", "truncated", "blocked" or "limit"."""
 
 
 @message(name="retinue/AgentMessage@1", timeout=TIMEOUT)
@@ -121,6 +118,12 @@ class RunLimits:
                 raise ValueError(f"RunLimits({name}={value!r}): give a number, {least} or more, or None for no limit")
 
 
+def _tools(tools: Iterable[Any]) -> tuple[Any, ...]:
+    if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
+        raise TypeError(f"Run.tools is a {type(tools).__name__}: give a sequence of tools, Run(message, tools=[get_weather])")
+    return tuple(tools)
+
+
 @message(name="retinue/Run@1", timeout=TIMEOUT)
 class Run(Request[AgentMessage], Stream["AgentEvent"]):
     """An `AgentMessage` (or a str) with options that hold for this run only.
@@ -134,7 +137,7 @@ class Run(Request[AgentMessage], Stream["AgentEvent"]):
     """
 
     message: AgentMessage | str
-    tools: tuple[Any, ...] = attrs.field(default=(), converter=lambda tools: _tools(tools))
+    tools: tuple[Any, ...] = attrs.field(default=(), converter=_tools)
     limits: RunLimits | None = None
     wait_for_approvals: bool | None = None
 
@@ -152,6 +155,17 @@ class Resume(Request[AgentMessage], Stream["AgentEvent"]):
     wait_for_approvals: bool | None = None
 
 
+@message(timeout=TIMEOUT)
+class StreamRun(Stream[AgentEvent]):
+    """What a streamed `AgentMessage`, `Run` or `Resume` becomes on its way; `agent.stream(…)` makes it.
+
+    Attributes:
+        request: What was streamed.
+    """
+
+    request: AgentMessage | Run | Resume
+
+
 @attrs.frozen
 class Step:
     """What happened between a message and its answer; kept in memory, shown to the model, and no message of anybody's.
@@ -163,7 +177,7 @@ class Step:
         call_id: Of a tool result: the id of its call.
         tool: Of a tool result: the tool's name.
         calls: Of "tool_calls": the calls, in order.
-        error: Why `ok` is False; see `ErrorKind`.
+        error: Why `ok` is False; see `ToolErrorKind`.
         turn: The number of the run in its session, from 1.
         reasoning: What the model thought, where it says.
     """
@@ -176,7 +190,7 @@ class Step:
     call_id: str | None = None
     tool: str | None = None
     calls: tuple[ToolCall, ...] = ()
-    error: ErrorKind | None = None
+    error: ToolErrorKind | None = None
     turn: int = 0
     reasoning: str | None = None
 
@@ -270,9 +284,3 @@ class Cancel(Request[bool]):
     run: str | None = None
     subject: str | None = None
     tenant: str | None = None
-
-
-def _tools(tools: Iterable[Any]) -> tuple[Any, ...]:
-    if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
-        raise TypeError(f"Run.tools is a {type(tools).__name__}: give a sequence of tools, Run(message, tools=[get_weather])")
-    return tuple(tools)

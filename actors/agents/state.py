@@ -22,13 +22,15 @@ class ParkedCall:
 
     Attributes:
         call: The call as the model wrote it.
-        request: What was asked for it (without the token).
+        requests: What was asked for it (without tokens).
+        begun: Whether it was begun after a consent; one that was begun and has no result may or may not have been done.
     """
 
     __immutable__ = True
 
     call: ToolCall
-    request: ApprovalRequest
+    requests: tuple[ApprovalRequest, ...]
+    begun: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -37,11 +39,11 @@ class ParkedRun:
 
     Attributes:
         id: The run's id: the session's name, "/", and a random word.
-        items: The run's own items: its message first, then its steps, the results of the other calls of the last reply among them.
-        calls: All calls of the last reply, in order; those without a result are in `waiting`.
-        waiting: The calls that wait, by call id.
-        usage: What the run has used.
-        counts: What it has used of its limits, by the limit's name.
+        items: The run's own items until now: its message first, the reply with the calls last.
+        results: The results of those calls that have one, by call id.
+        waiting: The calls that wait, in call order.
+        spent: What the run has used of its limits: model calls, tool calls, bad calls.
+        usage: What the run's model calls used.
         limits: Its limits.
         tools: The tools given for this run only.
         turn: The number of the run in its session.
@@ -49,13 +51,18 @@ class ParkedRun:
 
     id: str
     items: tuple[AgentMessage | Step, ...]
-    calls: tuple[ToolCall, ...]
+    results: Mapping[str, Step]
     waiting: tuple[ParkedCall, ...]
-    usage: Usage
-    counts: tuple[int, int, int]
+    spent: tuple[int, int, int]
+    usage: Usage | None
     limits: RunLimits
     tools: tuple[Any, ...] = ()
     turn: int = 0
+
+    @property
+    def requests(self) -> tuple[ApprovalRequest, ...]:
+        """What people are asked."""
+        return tuple(request for waiting in self.waiting for request in waiting.requests)
 
 
 _NONE: Mapping[str, ParkedRun] = MappingProxyType({})
@@ -67,7 +74,7 @@ class SessionState:
 
     Attributes:
         items: Messages and steps, oldest first.
-        parked: The runs that wait for a decision, by id.
+        parked: The runs that wait for a decision, by id; at most one.
         turn: How many runs there were.
     """
 

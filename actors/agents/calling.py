@@ -1,0 +1,178 @@
+"""The tool calls of one reply: carried out at the same time, answered in the order in which the model wrote them, each with a result.
+
+What goes wrong with a call is a result that says so to the model, never the end of the run: an unknown tool, bad arguments, a refusal of the gate, a time-out,
+an exception. A call that needs a person is set aside (`parking`); the others go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+import trio
+
+from retinue.actors.agents.errors import GuardrailBlocked, HookBlocked
+from retinue.actors.agents.events import ToolFinished, ToolStarted
+from retinue.actors.agents.message import Step
+from retinue.actors.agents.passing import emit
+from retinue.actors.agents.state import ParkedCall
+from retinue.actors.llm.messages import ToolCall
+from retinue.actors.runtime.errors import AskTimeout
+from retinue.capabilities.errors import BadArguments
+from retinue.capabilities.snapshots import arguments_of
+from retinue.capabilities.tool_results import ToolResult
+from retinue.security.errors import ApprovalRequired, AuthorityError
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.definition import Seat
+    from retinue.actors.agents.run import Turn
+
+__all__ = ["Outcome", "all_at_once", "carry_out", "execute", "finish", "result_step", "told_of_edit"]
+
+Outcome: TypeAlias = "Step | ParkedCall"
+
+BAD = frozenset({"unknown", "arguments", "parsing"})
+"""Results of calls that could not be carried out as they were written."""
+
+
+async def all_at_once(
+    turn: Turn, calls: Sequence[Any], carry: Callable[[Turn, Any], Awaitable[Outcome]], id_of: Callable[[Any], str]
+) -> dict[str, Outcome]:
+    """Carries calls out at the same time. Raises the first error of the run itself (a limit, say), when all have ended."""
+    outcomes: dict[str, Outcome] = {}
+    if not turn.streamed and len(calls) == 1:
+        outcomes[id_of(calls[0])] = await carry(turn, calls[0])
+        return outcomes
+    errors: list[Exception] = []
+    send, receive = trio.open_memory_channel[Any](math.inf)
+
+    async def one(call: Any) -> None:
+        try:
+            outcomes[id_of(call)] = await carry(turn, call)
+        except Exception as error:
+            errors.append(error)
+        finally:
+            send.send_nowait(None)
+
+    turn.outbox = send
+    try:
+        async with trio.open_nursery() as nursery:
+            for call in calls:
+                nursery.start_soon(one, call)
+            left = len(calls)
+            while left:
+                event = await receive.receive()
+                if event is None:
+                    left -= 1
+                elif turn.streamed:
+                    await emit(event)
+    finally:
+        turn.outbox = None
+    if errors:
+        raise errors[0]
+    return outcomes
+
+
+async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
+    """Carries one call out as the model wrote it."""
+    turn.tell(ToolStarted(call.id, call.name, call.arguments))
+    hooks = turn.d.hooks
+    if call.truncated:
+        return await finish(
+            turn,
+            call,
+            ToolResult.failed("arguments", "the call was cut off by the limit of your answer's length, so it was not run: make it shorter"),
+        )
+    if hooks and hooks.has("before_tool_call"):
+        try:
+            call = await turn.run_hooks("before_tool_call", call)
+        except HookBlocked as blocked:
+            return await finish(
+                turn, call, ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a hook has blocked this call'}")
+            )
+    seat = turn.box.seats.get(call.name)
+    if seat is None:
+        return await finish(turn, call, ToolResult.failed("unknown", turn.box.unknown(call.name)))
+    try:
+        message = seat.tool.decode(call.arguments)
+        if turn.d.guards.has("tool"):
+            message = await guarded(turn, seat, message)
+    except BadArguments as error:
+        return await finish(turn, call, ToolResult.failed("arguments", str(error)))
+    except GuardrailBlocked as blocked:
+        return await finish(
+            turn, call, ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a guardrail has blocked this call'}")
+        )
+    outcome = await execute(turn, call, seat, message)
+    if turn.edits:
+        outcome = told_of_edit(outcome, turn.edits.pop(call.id, None))
+    return outcome if outcome.__class__ is ParkedCall else await finish(turn, call, outcome)  # type: ignore[arg-type,return-value]
+
+
+async def guarded(turn: Turn, seat: Seat, message: Any) -> Any:
+    """The message of a call after the guardrails have seen its arguments. Raises GuardrailBlocked, and BadArguments for what a guardrail made of them."""
+    before = arguments_of(message)
+    after = await turn.d.guards.tool(seat.tool.name, dict(before), turn.notice)
+    return message if after == before else type(message)(**after)
+
+
+async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approvals: Any = ()) -> ToolResult | ParkedCall:
+    """Has a tool's executor carry out a call that fits. Raises RunLimitReached where the run's time is over."""
+    spent = turn.spent
+    while True:
+        timeout = spent.timeout()
+        try:
+            result: ToolResult = await seat.executor.ask(message, timeout=timeout, approvals=approvals)
+            return result
+        except ApprovalRequired as required:
+            if not required.requests:
+                return ToolResult.failed(
+                    "denied", f"not permitted: {seat.tool.name} needs a person's approval, and nobody can be asked here"
+                )
+            if turn.wait:
+                from retinue.actors.agents.parking import wait_for
+
+                done = await wait_for(turn, call, seat, required.requests)
+                if done.__class__ is ToolResult:
+                    return done  # type: ignore[return-value]
+                message, approvals = done  # type: ignore[misc]
+                continue
+            return ParkedCall(call, required.requests)
+        except AuthorityError as refused:
+            operation = getattr(refused, "operation", None) or seat.tool.requires
+            reason = getattr(refused, "reason", None)
+            why = f" ({reason})" if reason else ""
+            return ToolResult.failed(
+                "denied", f"not permitted: {seat.tool.name} needs {operation!r}, which is refused here{why}; do without it"
+            )
+        except AskTimeout:
+            spent.timeout()  # it was the run's own time that is over
+            return ToolResult.failed("timeout", f"{seat.tool.name} did not answer in time; whether it was carried out is not known")
+        except Exception as error:
+            return ToolResult.failed("raised", f"{seat.tool.name} failed: {type(error).__name__}: {str(error)[:500]}")
+
+
+async def finish(turn: Turn, call: ToolCall, result: ToolResult) -> Step:
+    """The step that a result makes in memory, after the hooks have seen it."""
+    hooks = turn.d.hooks
+    if hooks and hooks.has("after_tool_result"):
+        result = await turn.run_hooks("after_tool_result", result)
+    step = result_step(turn, call, result)
+    if step.error in BAD:
+        turn.bad = turn.spent.bad_call() or turn.bad
+    turn.tell(ToolFinished(call.id, call.name, step.ok, step.text))
+    return step
+
+
+def told_of_edit(outcome: Any, edited: str | None) -> Any:
+    """A result that says that a person has changed the arguments of its call."""
+    if edited is None or outcome.__class__ is not ToolResult:
+        return outcome
+    return attrs.evolve(outcome, text=f"(A person changed the arguments to {edited}. What follows is the result of that.)\n{outcome.text}")
+
+
+def result_step(turn: Turn, call: ToolCall, result: ToolResult) -> Step:
+    """The result of a call as memory has it."""
+    return Step("tool_result", result.text, result.ok, call.id, call.name, (), result.error, turn.number)

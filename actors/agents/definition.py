@@ -1,0 +1,172 @@
+"""What an agent is, made ready once: everything that its sessions share and none of them changes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from retinue.actors.llm.messages import ToolSpec
+from retinue.capabilities.tools import Tool, tool_of
+from retinue.security.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.aggregators import Aggregator, Conversation
+    from retinue.actors.agents.guarding import Guards
+    from retinue.actors.agents.hooks import Hooks
+    from retinue.actors.agents.message import RunLimits
+    from retinue.actors.agents.output import OutputType
+    from retinue.actors.llm.deployment import Deployment
+    from retinue.actors.runtime.ref import Ref
+
+__all__ = ["Asking", "Definition", "Seat", "ToolBox", "tools_of"]
+
+SHOWN: Final = 50
+"""Names of tools that the text about an unknown one lists."""
+
+
+class Seat:
+    """A tool and the actor that carries it out."""
+
+    __slots__ = ("executor", "tool")
+
+    def __init__(self, tool: Tool[Any, Any], executor: Ref[Any]) -> None:
+        self.tool = tool
+        self.executor = executor
+
+
+class ToolBox:
+    """The tools of a run.
+
+    Attributes:
+        seats: Them by name; each under its provider's name as well.
+        specs: What the model is told of them.
+        names: Their names.
+    """
+
+    __slots__ = ("names", "seats", "specs")
+
+    def __init__(self, seats: Iterable[Seat]) -> None:
+        self.seats: dict[str, Seat] = {}
+        self.names: list[str] = []
+        specs = []
+        for seat in seats:
+            tool = seat.tool
+            self.seats[tool.wire_name] = self.seats[tool.name] = seat
+            self.names.append(tool.name)
+            name, description, parameters = tool.spec
+            specs.append(ToolSpec(name, description, parameters, True if tool.strict else None))
+        self.specs = tuple(specs)
+
+    def with_more(self, seats: Iterable[Seat]) -> ToolBox:
+        """These tools and others."""
+        own = {id(seat): seat for seat in self.seats.values()}
+        return ToolBox([*own.values(), *seats])
+
+    def unknown(self, name: str) -> str:
+        """What a model is told that calls a tool that is not there."""
+        if not self.names:
+            return f"there is no tool {_shown(name)}: there are none here, answer without"
+        near = difflib.get_close_matches(name[:100], self.names, 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        more = f" and {len(self.names) - SHOWN} more" if len(self.names) > SHOWN else ""
+        return f"there is no tool {_shown(name)}.{meant} The tools are: {', '.join(self.names[:SHOWN])}{more}"
+
+
+class Asking:
+    """How the model is asked: the fields of `Complete` that are the same in every request of an agent."""
+
+    __slots__ = ("extra", "max_tokens", "parallel_tool_calls", "reasoning_effort", "seed", "stop", "temperature", "tool_choice")
+
+    def __init__(
+        self,
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        stop: tuple[str, ...] = (),
+        seed: int | None = None,
+        tool_choice: str | None = None,
+        parallel_tool_calls: bool | None = None,
+        reasoning_effort: str | None = None,
+        extra: Mapping[str, Any] | str | None = None,
+    ) -> None:
+        self.max_tokens = max_tokens
+        self.temperature = temperature
+        self.stop = stop
+        self.seed = seed
+        self.tool_choice = tool_choice
+        self.parallel_tool_calls = parallel_tool_calls
+        self.reasoning_effort = reasoning_effort
+        self.extra = extra if extra is None or isinstance(extra, str) else json.dumps(dict(extra), ensure_ascii=False)
+
+
+class Definition:
+    """An agent, ready to be run. Immutable by agreement: a run holds its own state.
+
+    Attributes:
+        name: What it signs its answers with.
+        path: Its address.
+        model: The deployment that it asks.
+        box: Its tools.
+        instructions: Its instructions, or the function of a conversation that makes them.
+        aggregate: Makes the model's messages of a conversation.
+        parser: Finds tool calls in texts, for models that have no other way; or None.
+        output: The type of its answers, or None for text.
+        mode: How the model is told of that type: "tool", "native" or "prompted".
+        hooks, guards: As they were compiled.
+        limits: How much a run may use.
+        wait: Whether a run waits for approvals.
+        asking: How the model is asked.
+    """
+
+    __slots__ = (
+        "aggregate", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "output", "parser", "path", "wait",
+    )  # fmt: skip
+
+    name: str
+    path: str
+    model: Ref[Deployment]
+    box: ToolBox
+    instructions: str | Callable[[Conversation], str | Awaitable[str]]
+    aggregate: Aggregator
+    parser: Any
+    output: OutputType | None
+    mode: str
+    hooks: Hooks
+    guards: Guards
+    limits: RunLimits
+    wait: bool
+    asking: Asking
+
+
+def tools_of(given: Iterable[object], taken: Iterable[str] = ()) -> tuple[Tool[Any, Any], ...]:
+    """The tools that a list stands for.
+
+    Raises:
+        DefinitionError: It is no list, holds what is no tool, or two tools of one name (`taken` are names that are in use already).
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise DefinitionError(f"tools= is a {type(given).__name__}: give a list of functions, tools=[get_weather]")
+    found: list[Tool[Any, Any]] = []
+    names: dict[str, str] = dict.fromkeys(taken, "the agent's own")
+    for one in given:
+        for tool in tool_of(one):
+            for name in {tool.name, tool.wire_name}:
+                if name in names:
+                    raise DefinitionError(
+                        f"two tools are named {name!r}: {names[name]}, and {_where(tool)}. A model could not tell them apart: give one another name, "
+                        f"@rt.tool(name=…)"
+                    )
+            names[tool.name] = names[tool.wire_name] = _where(tool)
+            found.append(tool)
+    return tuple(found)
+
+
+def _where(tool: Tool[Any, Any]) -> str:
+    function = tool.function
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', tool.name)}"
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 100 else name[:100] + "…")

@@ -1,0 +1,156 @@
+"""Runs that wait for a person: how one is set aside, and how it goes on exactly where it was.
+
+A parked run holds no task and no message: it is part of its session's state. What it waits for are requests at the desk, made by the gate in front of the
+tools; the session never sees a token. When it goes on, the very calls that waited are sent once more, with what came of the decisions.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+from retinue.actors.agents.calling import Outcome, execute, finish, guarded, told_of_edit
+from retinue.actors.agents.errors import GuardrailBlocked
+from retinue.actors.agents.events import ApprovalNeeded, ToolStarted
+from retinue.actors.agents.message import Step
+from retinue.actors.agents.passing import emit
+from retinue.actors.agents.state import ParkedCall, ParkedRun
+from retinue.capabilities.errors import BadArguments
+from retinue.capabilities.tool_results import ToolResult
+from retinue.security.errors import ApprovalRequired, AuthorityError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from retinue.actors.agents.definition import Seat
+    from retinue.actors.agents.run import Turn
+    from retinue.actors.llm.messages import ToolCall
+    from retinue.security.approvals import ApprovalRequest
+
+__all__ = ["new_run_id", "park", "resume_call", "session_of", "wait_for"]
+
+LOOK_AGAIN: Final = 60.0
+"""Seconds after which a run that waits looks at the desk once more, whatever it has heard."""
+
+NOT_NOW: Final = ("rejected", "cancelled")
+
+
+def new_run_id(session: str) -> str:
+    """An id that nobody can guess, and that names its session."""
+    return f"{session}/{secrets.token_hex(16)}"
+
+
+def session_of(run: str) -> str:
+    """The session that a run's id names; "" for what is none."""
+    return run.rpartition("/")[0]
+
+
+async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[ParkedCall]) -> ApprovalRequired:
+    """Sets the run aside; the error that its asker gets."""
+    requests = tuple(request for call in waiting for request in call.requests)
+    hooks = turn.d.hooks
+    if hooks and hooks.has("on_approval_required"):
+        await turn.run_hooks("on_approval_required", requests)
+    run = turn.run_id()
+    turn.home.park(
+        ParkedRun(
+            id=run,
+            items=tuple(turn.items),
+            results=dict(results),
+            waiting=tuple(waiting),
+            spent=turn.spent.counts,
+            usage=turn.spent.usage,
+            limits=turn.spent.limits,
+            tools=turn.extra_tools,
+            turn=turn.number,
+        )
+    )
+    if turn.streamed:
+        await emit(ApprovalNeeded(requests, run))
+    first = requests[0]
+    names = ", ".join(dict.fromkeys(call.call.name for call in waiting))
+    return ApprovalRequired(
+        f"{turn.d.path}: {names} needs a person's approval ({', '.join(request.id for request in requests)}); nothing of that was done. When it is decided, go on "
+        f"with ask(rt.Resume({run!r}), approvals=[token])",
+        operation=first.binding.operation,
+        path=turn.d.path,
+        requests=requests,
+        run=run,
+    )
+
+
+async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
+    """Goes on with a call that waited: carries it out, gives the person's words, or says that it waits still."""
+    call = waiting.call
+    if waiting.begun:
+        text = f"{call.name} was begun after it was approved, and interrupted: whether it was carried out is not known. Do not try again before you have looked"
+        return await finish(turn, call, ToolResult.failed("outcome_unknown", text))
+    seat = turn.box.seats.get(call.name)
+    if seat is None:
+        return await finish(turn, call, ToolResult.failed("unknown", turn.box.unknown(call.name)))
+    found = await _decided(turn, call, seat, waiting.requests, 0.0)
+    if found.__class__ is ToolResult:
+        return await finish(turn, call, found)  # type: ignore[arg-type]
+    message, approvals, edited = found  # type: ignore[misc]
+    turn.tell(ToolStarted(call.id, call.name, call.arguments))
+    turn.home.note_begun(turn.parked, call.id)
+    outcome = await execute(turn, call, seat, message, approvals or turn.home.ctx.approvals)
+    if outcome.__class__ is ParkedCall:
+        turn.home.note_waiting(turn.parked, outcome)  # type: ignore[arg-type]
+        return outcome  # type: ignore[return-value]
+    step = await finish(turn, call, told_of_edit(outcome, edited))  # type: ignore[arg-type]
+    turn.home.note_result(turn.parked, step)
+    return step
+
+
+async def wait_for(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest]) -> Any:
+    """Waits for a person within the run: what to send then with which approvals, or the result."""
+    turn.tell(ApprovalNeeded(tuple(requests), turn.run_id()))
+    while True:
+        timeout = turn.spent.timeout()
+        found = await _decided(turn, call, seat, requests, LOOK_AGAIN if timeout is None else min(timeout, LOOK_AGAIN))
+        if found.__class__ is ToolResult:
+            return found
+        message, approvals, edited = found
+        if approvals:
+            turn.edits[call.id] = edited
+            return message, approvals
+        requests = tuple(await _look(turn, requests))
+        if any(request.status == "expired" for request in requests):
+            return message, ()  # asked anew
+
+
+async def _look(turn: Turn, requests: Sequence[ApprovalRequest]) -> list[ApprovalRequest]:
+    return [(await turn.home.ctx.decision(request.id)).request for request in requests]
+
+
+async def _decided(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest], wait: float) -> Any:
+    """What the desk says of a call: a result where a person said no, else the message, the approvals that are there, and how the arguments were changed."""
+    message: Any = None
+    approvals: Any = None
+    edited: str | None = None
+    for request in requests:
+        try:
+            decision = await turn.home.ctx.decision(request.id, wait=wait)
+        except AuthorityError:  # unknown by now: it is asked anew
+            continue
+        now = decision.request
+        if now.status in NOT_NOW:
+            words = f": {now.note}" if now.note else ""
+            return ToolResult.failed("rejected", f"a person has not approved {call.name}{words}. It was not carried out")
+        approvals = decision.approvals or approvals
+        if now.id != request.id:
+            arguments = dict(now.arguments)
+            message = seat.tool.message(**arguments)
+            edited = json.dumps(arguments, ensure_ascii=False, default=str)
+    try:
+        if message is None:
+            message = seat.tool.decode(call.arguments)
+        if turn.d.guards.has("tool"):
+            message = await guarded(turn, seat, message)
+    except BadArguments as error:
+        return ToolResult.failed("arguments", str(error))
+    except GuardrailBlocked as blocked:
+        return ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a guardrail has blocked this call'}")
+    return message, approvals or (), edited

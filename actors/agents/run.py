@@ -1,0 +1,383 @@
+"""One run of an agent, from a message to its answer. The same coroutine for asks and for streams.
+
+The order: hooks before the run, input guardrails, the input remembered (in the run's own draft), the model, its tool calls, the model again …, output
+guardrails, the answer, hooks after the run (they change what the caller sees, never what memory holds), and only then the commit: one assignment. So a run
+that fails leaves nothing of itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from retinue.actors.agents.aggregators import Conversation
+from retinue.actors.agents.answering import Answering
+from retinue.actors.agents.calling import all_at_once, carry_out, result_step
+from retinue.actors.agents.errors import RunLimitReached
+from retinue.actors.agents.events import Notice, UsageSoFar
+from retinue.actors.agents.hooks import HookContext
+from retinue.actors.agents.message import AgentMessage, Resume, RunEnd, RunLimits, Step
+from retinue.actors.agents.parking import new_run_id, park, resume_call
+from retinue.actors.agents.passing import emit
+from retinue.actors.agents.state import ParkedCall, ParkedRun, SessionState
+from retinue.actors.llm.errors import StreamTruncated
+from retinue.actors.llm.events import Completed, ReasoningDelta, Retrying, TextDelta
+from retinue.actors.llm.messages import Complete, CompleteStream, Completion
+from retinue.actors.runtime.errors import AskTimeout
+from retinue.capabilities.tool_results import ToolResult
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.definition import Definition, ToolBox
+    from retinue.actors.agents.limits import Spent
+    from retinue.actors.agents.parsers import Parsed
+    from retinue.actors.agents.session import Session
+    from retinue.actors.runtime.spending import Budget
+
+__all__ = ["Turn"]
+
+MOST_NOTICES: Final = 1_000
+
+
+class Turn:
+    """A run in progress.
+
+    Args:
+        home: The session it belongs to.
+        definition: The agent.
+        state: What the session remembers.
+        spent: What the run has used.
+        box: The run's tools.
+        session: The session's name.
+        streamed: Whether there is a reader.
+        wait: Whether it waits for approvals.
+        extra_tools: The tools that were given for this run only, as they were given.
+    """
+
+    __slots__ = (
+        "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "home", "items", "notices", "number", "outbox", "parked", "said", "session", "spent",
+        "state", "streamed", "wait", "_about", "_run",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        home: Session,
+        definition: Definition,
+        state: SessionState,
+        spent: Spent,
+        box: ToolBox,
+        session: str,
+        *,
+        streamed: bool,
+        wait: bool,
+        extra_tools: tuple[Any, ...] = (),
+    ) -> None:
+        self.home = home
+        self.d = definition
+        self.state = state
+        self.spent = spent
+        self.box = box
+        self.session = session
+        self.streamed = streamed
+        self.wait = wait
+        self.extra_tools = extra_tools
+        self.items: list[AgentMessage | Step] = []
+        self.said: list[str] = []
+        self.notices: list[Notice] = []
+        self.number = state.turn + 1
+        self.parked: str | None = None
+        self.outbox: Any = None
+        self.bad = False
+        self.edits: dict[str, str | None] = {}
+        self.budget: Budget | None = home.ctx.budget if home.ctx.security.accounts else None
+        self.answering = Answering(definition) if definition.output is not None else None
+        self._about: HookContext | None = None
+        self._run: str | None = None
+
+    # -- what a run says and is asked ----------------------------------------------------------------------------------------------------------------
+
+    def run_id(self) -> str:
+        """The run's id, made when it is needed."""
+        if self._run is None:
+            self._run = self.parked or new_run_id(self.session)
+        return self._run
+
+    def tell(self, event: Any) -> None:
+        """Gives an event to the reader, from one of the run's tool calls."""
+        if self.outbox is not None:
+            self.outbox.send_nowait(event)
+
+    def notice(self, kind: str, text: str) -> None:
+        """Something for the reader, said with the next event."""
+        if self.streamed and len(self.notices) < MOST_NOTICES:
+            self.notices.append(Notice(kind, text))
+
+    async def say_notices(self) -> None:
+        """Gives the reader what was noticed."""
+        while self.notices:
+            await emit(self.notices.pop(0))
+
+    async def run_hooks(self, phase: Any, payload: Any) -> Any:
+        """What the hooks of a phase make of a payload. Raises HookBlocked."""
+        about = self._about
+        if about is None:
+            security = self.home.ctx.security
+            about = self._about = HookContext(
+                self.d.path, self.session, security.subject, security.tenant, self._run or self.parked, self.number
+            )
+        return await self.d.hooks.run(phase, about, payload, self.notice)
+
+    # -- the run -------------------------------------------------------------------------------------------------------------------------------------
+
+    async def go(self, message: AgentMessage) -> AgentMessage:
+        """Runs from a message to its answer; memory holds both then."""
+        hooks, guards = self.d.hooks, self.d.guards
+        if hooks and hooks.has("before_run"):
+            message = await self.run_hooks("before_run", message)
+        if guards.has("input"):
+            message = await guards.input(message, self.notice)
+        self.items.append(message)
+        return await self._loop()
+
+    async def go_on(self, parked: ParkedRun, request: Resume) -> AgentMessage:
+        """Goes on with a parked run."""
+        self.parked = parked.id
+        self.number = parked.turn
+        self.items.extend(parked.items)
+        self.spent.go_on(parked.spent, parked.usage)
+        if self.d.hooks and self.d.hooks.has("on_resume"):
+            await self.run_hooks("on_resume", request)
+        calls = parked.items[-1]
+        assert isinstance(calls, Step)
+        outcomes = await all_at_once(self, parked.waiting, resume_call, _id_of_waiting) if parked.waiting else {}
+        await self._take(calls, {**parked.results, **outcomes})
+        return await self._loop()
+
+    async def _loop(self) -> AgentMessage:
+        while True:
+            completion = await self._ask_model()
+            if self.streamed:
+                await emit(UsageSoFar(self.spent.usage))  # type: ignore[arg-type]  # there is some after an answer
+                await self.say_notices()
+            calls = completion.tool_calls
+            if self.answering is not None:
+                answer = await self.answering.look(self, completion)
+                if answer is not None:
+                    return await self._end(answer)
+                if self.answering.corrected:
+                    continue
+            elif not calls and self.d.parser is None:
+                return await self._end(await self._answer(completion))
+            found: dict[str, Step] = {}
+            if self.d.parser is not None and not calls:
+                parsed = self.d.parser.parse(completion.text, truncated=completion.finish_reason == "length")
+                if not parsed.calls:
+                    answer = await self._answer_in_text(completion, parsed)
+                    if answer is None:
+                        continue
+                    return await self._end(answer)
+                from retinue.actors.agents.texts import calls_of
+
+                calls, found = calls_of(self, parsed)
+                if self.streamed and parsed.thought:
+                    await self._say(parsed.thought)
+            self.said.clear()
+            step = Step("tool_calls", completion.text, True, None, None, calls, None, self.number, completion.reasoning or None)
+            self.items.append(step)
+            self.spent.before_tools(len(calls))
+            wanted = [call for call in calls if call.id not in found] if found else calls
+            outcomes = await all_at_once(self, wanted, carry_out, _id_of_call) if wanted else {}
+            await self._take(step, {**found, **outcomes} if found else outcomes)
+
+    async def _take(self, step: Step, outcomes: dict[str, Any]) -> None:
+        """Takes the results of a reply's calls in their order. Raises ApprovalRequired where some wait, and RunLimitReached after too many bad ones."""
+        waiting = [outcome for call in step.calls if (outcome := outcomes[call.id]).__class__ is ParkedCall]
+        if waiting:
+            raise await park(self, {key: each for key, each in outcomes.items() if each.__class__ is Step}, waiting)
+        self.items.extend(outcomes[call.id] for call in step.calls)
+        if self.notices:
+            await self.say_notices()
+        if self.bad:
+            self.spent.over("bad_calls")
+
+    # -- the model -----------------------------------------------------------------------------------------------------------------------------------
+
+    async def _ask_model(self) -> Completion:
+        d, spent = self.d, self.spent
+        request = await self._request()
+        if d.hooks and d.hooks.has("before_model_request"):
+            request = await self.run_hooks("before_model_request", request)
+        most = spent.before_model(request.messages, request.tools, request.max_tokens, self.budget)
+        if most != request.max_tokens:
+            request = attrs.evolve(request, max_tokens=most)
+        timeout = spent.timeout()
+        try:
+            completion = await (self._stream(request, timeout) if self.streamed else d.model.ask(request, timeout=timeout))
+        except BaseException as error:
+            spent.model_failed()
+            if isinstance(error, AskTimeout):
+                spent.timeout()  # it was the run's own time that is over
+            raise
+        spent.after_model(completion.usage)
+        if d.hooks and d.hooks.has("after_model_response"):
+            completion = await self.run_hooks("after_model_response", completion)
+        return completion
+
+    async def _request(self) -> Complete:
+        d = self.d
+        asking = d.asking
+        instructions: Any = d.instructions
+        items = self.state.items + tuple(self.items)
+        if not isinstance(instructions, str):
+            instructions = instructions(Conversation(items, d.name, "", d.parser))
+            if not isinstance(instructions, str):
+                instructions = await instructions
+        answering = self.answering
+        if answering is not None and answering.instructions:
+            instructions = f"{instructions}\n\n{answering.instructions}" if instructions else answering.instructions
+        messages = tuple(d.aggregate(Conversation(items, d.name, instructions, d.parser)))
+        tools = self.box.specs if d.parser is None else ()
+        output = None
+        if answering is not None:
+            tools, output = tools + answering.tools, answering.spec
+        return Complete(
+            messages, asking.max_tokens, asking.temperature, asking.stop, asking.seed, tools, asking.tool_choice if tools else None, output,
+            asking.parallel_tool_calls if tools else None, asking.reasoning_effort, asking.extra,
+        )  # fmt: skip
+
+    async def _stream(self, request: Complete, timeout: float | None) -> Completion:
+        """Asks the model for an answer in pieces, and gives them to the reader."""
+        guards = self.d.guards
+        shown = guards.stream() if guards.has("output") else None
+        thought = guards.stream() if guards.has("output") else None
+        silent = self.d.parser is not None
+        completion: Completion | None = None
+        self.said.clear()
+        async with self.d.model.stream(request.as_stream(), timeout=timeout) as events:
+            async for event in events:
+                kind = event.__class__
+                if kind is TextDelta:
+                    if not silent:
+                        await self._show(event, shown)
+                elif kind is ReasoningDelta:
+                    if thought is None:
+                        await emit(event)
+                    elif text := thought.feed(event.text):
+                        await emit(ReasoningDelta(text))
+                elif kind is Completed:
+                    completion = event.completion
+                elif kind is Retrying:
+                    await emit(Notice("retrying", event.reason))
+        if thought is not None and (text := thought.finish()):
+            await emit(ReasoningDelta(text))
+        if shown is not None and not silent and (text := shown.finish()):
+            self.said.append(text)
+            await emit(TextDelta(text))
+        if completion is None:
+            raise StreamTruncated(f"{self.d.model.path} ended its stream without an answer")
+        return completion
+
+    async def _show(self, event: TextDelta, shown: Any) -> None:
+        if shown is not None:
+            text = shown.feed(event.text)
+            if not text:
+                return
+            event = TextDelta(text)
+        self.said.append(event.text)
+        await emit(event)
+
+    # -- the end -------------------------------------------------------------------------------------------------------------------------------------
+
+    async def _answer(self, completion: Completion) -> AgentMessage:
+        """The answer in words."""
+        text, kind = completion.text, None
+        if not text and completion.refusal:
+            text, kind = completion.refusal, "refusal"
+        if self.d.guards.has("output"):
+            text = await self.d.guards.output(text)
+        return self.reply(text, partial=completion.finish_reason in CUT, kind=kind)
+
+    async def _answer_in_text(self, completion: Completion, parsed: Parsed) -> AgentMessage | None:
+        """The answer of a model that writes its calls into its text, and wrote none; None where the text is not what it had to be, and the model has been told."""
+        if parsed.status == "error":
+            problem = parsed.error or "your answer cannot be read: follow the format"
+            self.items.append(Step("attempt", completion.text, False, turn=self.number))
+            self.items.append(Step("correction", problem, turn=self.number))
+            if self.spent.bad_call():
+                self.spent.over("bad_calls")
+            return None
+        answer = await self._answer(completion)
+        if parsed.formatted is not None:
+            answer = attrs.evolve(answer, formatted=parsed.formatted)
+        if self.streamed and answer.content:
+            await emit(TextDelta(answer.content))
+        return answer
+
+    async def _say(self, text: str) -> None:
+        if self.d.guards.has("output"):
+            text = await self.d.guards.output(text)
+        if text:
+            await emit(TextDelta(text))
+
+    def reply(self, text: str, *, formatted: Any = None, partial: bool = False, kind: str | None = None) -> AgentMessage:
+        """An answer of the agent's."""
+        return AgentMessage(text, self.d.name, formatted, self.session, kind, None, None, self.spent.usage, partial)
+
+    async def _end(self, answer: AgentMessage) -> AgentMessage:
+        """Commits the run; what the caller sees."""
+        seen = answer
+        hooks = self.d.hooks
+        if hooks and hooks.has("after_run"):
+            seen = await self.run_hooks("after_run", answer)
+        self.items.append(answer)
+        self.home.commit(self)
+        if self.streamed:
+            await self.say_notices()
+            await emit(RunEnd(seen))
+        return seen
+
+    def keep_partial(self, why: str, error: Any = "cancelled") -> str:
+        """Commits what there is, with a valid history: each call has a result. Nothing where nothing was said or done. Returns what was being said."""
+        said = "".join(self.said)
+        if len(self.items) < (1 if said else 2):
+            return said
+        last = self.items[-1]
+        if isinstance(last, Step) and last.kind == "tool_calls":
+            self.items.extend(result_step(self, call, ToolResult.failed(error, why)) for call in last.calls)
+        self.items.append(self.reply(said, partial=True))
+        self.home.commit(self)
+        return said
+
+    def over(self, reached: RunLimitReached) -> RunLimitReached:
+        """The run came to a limit: what it did is kept."""
+        partial = self.keep_partial(f"not carried out: the run has reached its limit {reached.limit}")
+        if not partial:
+            words = [item.text for item in self.items if isinstance(item, Step) and item.kind == "tool_calls" and item.text]
+            partial = words[-1] if words else ""
+        reached.partial = partial
+        reached.usage = self.spent.usage
+        return reached
+
+
+CUT: Final = ("length", "content_filter")
+"""Reasons for which an answer ends that is not complete."""
+
+
+def _id_of_call(call: Any) -> str:
+    return call.id  # type: ignore[no-any-return]
+
+
+def _id_of_waiting(waiting: Any) -> str:
+    return waiting.call.id  # type: ignore[no-any-return]
+
+
+def narrower(own: RunLimits, wanted: RunLimits | None) -> RunLimits:
+    """The limits of a run: the agent's, and those that were asked for where they are lower."""
+    if wanted is None:
+        return own
+    names = ("model_calls", "tool_calls", "bad_calls", "tokens", "cost_micro_usd", "seconds")
+    least: dict[str, Any] = {}
+    for name in names:
+        values = [value for value in (getattr(own, name), getattr(wanted, name)) if value is not None]
+        least[name] = min(values) if values else None
+    return RunLimits(**least)

@@ -1,0 +1,249 @@
+"""One conversation of an agent with one subject: it takes one message at a time, in order, and remembers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Coroutine
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from retinue.actors.agents.definition import Definition, Seat, tools_of
+from retinue.actors.agents.errors import NoSuchRun, RunLimitReached, RunParked
+from retinue.actors.agents.inputs import checked_input, own_items
+from retinue.actors.agents.limits import Spent
+from retinue.actors.agents.message import (
+    AgentEvent,
+    AgentMessage,
+    Cancel,
+    ClearMemory,
+    GetMemory,
+    GetState,
+    LoadState,
+    Memory,
+    Resume,
+    Run,
+    RunLimits,
+    Step,
+    StreamRun,
+)
+from retinue.actors.agents.passing import Left, events_of
+from retinue.actors.agents.run import Turn, narrower
+from retinue.actors.agents.state import ParkedCall, ParkedRun, SessionState
+from retinue.actors.agents.views import load_state_dict, state_dict
+from retinue.actors.runtime.actor import Actor, handler
+from retinue.actors.tools.executor import spawn_executor
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.keeping import Keeper
+    from retinue.actors.runtime.interrupting import Interrupter
+
+__all__ = ["Session"]
+
+
+class Session(Actor):
+    """A session; a virtual actor of its agent, which hands it its messages.
+
+    Args:
+        definition: The agent.
+        keeper: Where the sessions' states are.
+        running: How the run in progress of each session is interrupted, by key; the agent looks there.
+    """
+
+    def __init__(self, definition: Definition, keeper: Keeper, running: dict[str, Interrupter]) -> None:
+        self._d = definition
+        self._keeper = keeper
+        self._running = running
+        self._own_key: str | None = None
+
+    # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
+
+    # What goes wrong in a run is its answer, whatever it is (a tool, a hook or an aggregator may raise anything): nothing that is said restarts a session.
+    @handler(raises=Exception)
+    async def answer(self, message: AgentMessage) -> AgentMessage:
+        """A message, and the agent's answer."""
+        return await self._run(message, streamed=False)
+
+    @handler(raises=Exception)
+    async def run_with(self, message: Run) -> AgentMessage:
+        """The same, with options."""
+        return await self._run(message, streamed=False)
+
+    @handler(raises=Exception)
+    async def resume(self, message: Resume) -> AgentMessage:
+        """A parked run goes on."""
+        return await self._run(message, streamed=False)
+
+    @handler(raises=Exception)
+    async def stream(self, message: StreamRun) -> AsyncIterator[AgentEvent]:
+        """Any of these, with a reader."""
+        async for event in events_of(self._run(message.request, streamed=True)):
+            yield event
+
+    async def _run(self, request: Any, *, streamed: bool) -> AgentMessage:
+        key = self._key
+        self._running[key] = self.ctx.interrupter()
+        try:
+            if request.__class__ is AgentMessage:
+                message = self._taken(request)
+                d = self._d
+                turn = Turn(self, d, self._state, Spent(d.limits), d.box, message.session, streamed=streamed, wait=d.wait)
+                return await self._settled(turn, turn.go(message))
+            if request.__class__ is Run:
+                return await self._run_with(request, streamed)
+            return await self._resume(request, streamed)
+        finally:
+            self._running.pop(key, None)
+
+    def _taken(self, message: AgentMessage) -> AgentMessage:
+        state = self._state
+        if state.parked:
+            run = next(iter(state.parked))
+            raise RunParked(
+                f"{self._d.path}: the session's last run waits for a person, so that it takes no new message: go on with ask(rt.Resume({run!r})), or give it up "
+                f"with ask(rt.Cancel({message.session!r}))",
+                run=run,
+            )
+        return checked_input(message, self._d.path)
+
+    async def _run_with(self, options: Run, streamed: bool) -> AgentMessage:
+        said = options.message
+        message = self._taken(AgentMessage(said) if isinstance(said, str) else said)
+        d = self._d
+        wait = d.wait if options.wait_for_approvals is None else options.wait_for_approvals
+        spent = Spent(narrower(d.limits, options.limits))
+        turn = Turn(self, d, self._state, spent, d.box, message.session, streamed=streamed, wait=wait, extra_tools=options.tools)
+        return await self._with_tools(turn, lambda: turn.go(message))
+
+    async def _resume(self, request: Resume, streamed: bool) -> AgentMessage:
+        d, state = self._d, self._state
+        parked = state.parked.get(request.run)
+        if parked is None:
+            raise NoSuchRun(
+                f"{d.path} has no run {request.run[:200]!r} that waits: it has been resumed or given up, it never was, or it is another subject's",
+                run=request.run,
+            )
+        wait = d.wait if request.wait_for_approvals is None else request.wait_for_approvals
+        first = parked.items[0]
+        session = first.session if isinstance(first, AgentMessage) else "0"
+        turn = Turn(self, d, state, Spent(parked.limits), d.box, session, streamed=streamed, wait=wait, extra_tools=parked.tools)
+        return await self._with_tools(turn, lambda: turn.go_on(parked, request))
+
+    async def _with_tools(self, turn: Turn, start: Any) -> AgentMessage:
+        """A run whose own tools' executors are this session's children as long as it lasts."""
+        if not turn.extra_tools:
+            return await self._settled(turn, start())
+        seats: list[Seat] = []
+        try:
+            for tool in self._d.guards.confirmed(tools_of(turn.extra_tools, turn.box.seats)):
+                seats.append(Seat(tool, await spawn_executor(self.ctx, tool, name=f"tool-{tool.name}")))
+            turn.box = turn.box.with_more(seats)
+            return await self._settled(turn, start())
+        finally:
+            with trio.CancelScope(shield=True):  # bounded: without grace there is nothing to wait for but the end of what was cancelled
+                for seat in seats:
+                    await seat.executor.stop(grace=0)
+
+    async def _settled(self, turn: Turn, run: Coroutine[Any, Any, AgentMessage]) -> AgentMessage:
+        try:
+            return await run
+        except RunLimitReached as reached:
+            raise turn.over(reached) from None
+        except Exception as error:
+            if not (self._d.hooks and self._d.hooks.has("on_error")):
+                raise
+            instead = await turn.run_hooks("on_error", error)
+            if instead is error:
+                raise
+            raise instead from error
+        except (Left, trio.Cancelled, BaseExceptionGroup):
+            # The reader has left, or everything ends. (What `Cancel` has interrupted leaves memory as it was.)
+            if turn.streamed and not self._running[self._key].used:
+                turn.keep_partial("not carried out: the run was left")
+            raise
+
+    # -- memory --------------------------------------------------------------------------------------------------------------------------------------
+
+    @handler
+    def get_memory(self, message: GetMemory) -> Memory:
+        """What the session remembers."""
+        items = self._state.items
+        if message.recent is not None:
+            places = [index for index, item in enumerate(items) if item.__class__ is AgentMessage]
+            items = items[places[-message.recent] :] if 0 < message.recent <= len(places) else items if message.recent else ()
+        return Memory(own_items(items))
+
+    @handler
+    def clear_memory(self, message: ClearMemory) -> None:
+        """Forgets everything."""
+        del message
+        self._keeper.drop(self._key)
+
+    @handler
+    def get_state(self, message: GetState) -> dict[str, Any]:
+        """What the session remembers, as plain data."""
+        del message
+        return state_dict(self._state.items)
+
+    @handler(raises=Exception)
+    def load_state(self, message: LoadState) -> None:
+        """Puts plain data in the place of what it remembers."""
+        items = load_state_dict(message.state)[""]
+        turns = max((item.turn for item in items if isinstance(item, Step)), default=0)
+        self._put(SessionState(tuple(items), turn=max(turns, self._state.turn)))
+
+    @handler
+    def cancel(self, message: Cancel) -> bool:
+        """Gives up a parked run; one in progress the agent has interrupted itself."""
+        state = self._state
+        if not state.parked or (message.run is not None and message.run not in state.parked):
+            return False
+        self._put(SessionState(state.items, turn=state.turn))
+        return True
+
+    # -- what runs do to it --------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _key(self) -> str:
+        key = self._own_key
+        if key is None:
+            key = self._own_key = self.ctx.key or ""
+        return key
+
+    @property
+    def _state(self) -> SessionState:
+        return self._keeper.get(self._key)
+
+    def _put(self, state: SessionState) -> None:
+        self._keeper.put(self._key, state)
+
+    def commit(self, turn: Turn) -> None:
+        """Takes over what a run did: the one assignment by which memory changes. (Nothing waits in a session for a run to end, so a parked one is this one.)"""
+        self._put(SessionState(self._state.items + tuple(turn.items), turn=turn.number))
+
+    def park(self, run: ParkedRun) -> None:
+        """Sets a run aside."""
+        state = self._state
+        self._put(SessionState(state.items, MappingProxyType({run.id: run}), state.turn))
+
+    def note_begun(self, run: str | None, call_id: str) -> None:
+        """A call of a parked run is about to be carried out: from now on nobody knows, until its result is noted."""
+        self._change(run, call_id, begun=True)
+
+    def note_waiting(self, run: str | None, waiting: ParkedCall) -> None:
+        """It was not: it waits still."""
+        self._change(run, waiting.call.id, begun=False)
+
+    def note_result(self, run: str | None, step: Step) -> None:
+        """It has a result, which is never asked for again."""
+        parked = self._state.parked.get(run or "")
+        if parked is not None:
+            waiting = tuple(each for each in parked.waiting if each.call.id != step.call_id)
+            self.park(attrs.evolve(parked, waiting=waiting, results={**parked.results, step.call_id or "": step}))
+
+    def _change(self, run: str | None, call_id: str, *, begun: bool) -> None:
+        parked = self._state.parked.get(run or "")
+        if parked is not None:
+            waiting = tuple(attrs.evolve(each, begun=begun) if each.call.id == call_id else each for each in parked.waiting)
+            self.park(attrs.evolve(parked, waiting=waiting))
