@@ -48,6 +48,8 @@ class Profile:
         quota_codes: Those that mean: the account has no money or quota left.
         filter_codes: Those that mean: a content filter refused the prompt.
         needs_finish_reason: Whether a stream without a finish reason is one that broke off. Default True.
+        optional: The parameters that are left out for good where the endpoint refuses a request and names one of them as unknown: the request
+            still asks for the same. Of the two fields for `max_tokens` the other one is taken then.
     """
 
     __immutable__ = True
@@ -82,3 +84,9 @@ class Profile:
     quota_codes: frozenset[str] = frozenset({"insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"})
     filter_codes: frozenset[str] = frozenset({"content_filter", "content_policy_violation"})
     needs_finish_reason: bool = True
+    optional: frozenset[str] = frozenset(
+        {
+            "developer", "max_completion_tokens", "max_tokens", "name", "parallel_tool_calls", "reasoning_effort", "seed",
+            "stream_options", "strict",
+        }
+    )  # fmt: skip
