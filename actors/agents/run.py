@@ -23,7 +23,7 @@ from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall, ParkedRun, SessionState
 from retinue.actors.llm.errors import StreamTruncated
 from retinue.actors.llm.events import Completed, ReasoningDelta, Retrying, TextDelta
-from retinue.actors.llm.messages import Complete, CompleteStream, Completion
+from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.capabilities.tool_results import ToolResult
 
@@ -55,8 +55,8 @@ class Turn:
     """
 
     __slots__ = (
-        "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "home", "items", "notices", "number", "outbox", "parked", "said", "session", "spent",
-        "state", "streamed", "wait", "_about", "_run",
+        "_about", "_run", "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "home", "items", "notices", "number", "outbox", "parked", "said",
+        "session", "spent", "state", "streamed", "wait",
     )  # fmt: skip
 
     def __init__(
@@ -268,9 +268,9 @@ class Turn:
                     completion = event.completion
                 elif kind is Retrying:
                     await emit(Notice("retrying", event.reason))
-        if thought is not None and (text := thought.finish()):
+        if thought is not None and (text := await thought.finish()):
             await emit(ReasoningDelta(text))
-        if shown is not None and not silent and (text := shown.finish()):
+        if shown is not None and not silent and (text := await shown.finish()):
             self.said.append(text)
             await emit(TextDelta(text))
         if completion is None:

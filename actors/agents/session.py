@@ -24,7 +24,6 @@ from retinue.actors.agents.message import (
     Memory,
     Resume,
     Run,
-    RunLimits,
     Step,
     StreamRun,
 )
@@ -137,7 +136,8 @@ class Session(Actor):
         seats: list[Seat] = []
         try:
             for tool in self._d.guards.confirmed(tools_of(turn.extra_tools, turn.box.seats)):
-                seats.append(Seat(tool, await spawn_executor(self.ctx, tool, name=f"tool-{tool.name}")))
+                executor = await spawn_executor(self.ctx, tool, name=f"tool-{tool.name}")
+                seats.append(Seat(tool, executor))  # one by one: what has started is stopped, also where a later one fails
             turn.box = turn.box.with_more(seats)
             return await self._settled(turn, start())
         finally:
