@@ -15,6 +15,7 @@ from retinue.actors.runtime.broadcasting import Broadcast, BroadcastWorker
 from retinue.actors.runtime.cell import DEAD, Cell, Spec
 from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
+from retinue.actors.runtime.elastic import Elastic
 from retinue.actors.runtime.errors import ActorStopped
 from retinue.actors.runtime.fronts import Front, Place, Worker
 from retinue.actors.runtime.names import cell_of, tie
@@ -44,10 +45,13 @@ MAX_LEVELS: Final = 8
 SIZE: Final = 4
 """Workers, where nobody says how many."""
 
+ELASTIC_SIZE: Final = 64
+"""Workers that an elastic pool may come to have, where nobody says how many."""
+
 UNDO_TIMEOUT: Final = 30.0
 """Seconds that a spawn that has failed waits for the end of the workers that had started."""
 
-Kind = Literal["round_robin", "least_loaded", "consistent_hash", "broadcast", "work_pulling"]
+Kind = Literal["round_robin", "least_loaded", "consistent_hash", "broadcast", "work_pulling", "elastic"]
 
 _FRONTS: Final[dict[str, type[Front]]] = {
     "round_robin": RoundRobin,
@@ -55,8 +59,10 @@ _FRONTS: Final[dict[str, type[Front]]] = {
     "consistent_hash": ConsistentHash,
     "broadcast": Broadcast,
     "work_pulling": WorkPulling,
+    "elastic": Elastic,
 }
-_WORKERS: Final[dict[str, type[Cell]]] = {"broadcast": BroadcastWorker, "work_pulling": Puller}
+_WORKERS: Final[dict[str, type[Cell]]] = {"broadcast": BroadcastWorker, "work_pulling": Puller, "elastic": Puller}
+_PULLING: Final = frozenset({"work_pulling", "elastic"})
 
 
 @attrs.frozen(eq=False)
@@ -64,8 +70,8 @@ class Pool:
     """A description of a pool, given to `spawn_pool` and `spawn_group`; make one with one of its methods.
 
     Attributes:
-        kind: "round_robin", "least_loaded", "consistent_hash", "broadcast" or "work_pulling".
-        size: How many workers, 1 to 1,024. Default 4. (A group has as many as it has members.)
+        kind: "round_robin", "least_loaded", "consistent_hash", "broadcast", "work_pulling" or "elastic".
+        size: How many workers, 1 to 1,024; of an elastic pool how many at most. Default 4. (A group has as many as it has members.)
         key: Of a consistent-hash pool: what is read from each message.
         retries: Of a work-pulling pool: how many more workers get a message that one has failed on, or has ended with.
     """
@@ -126,6 +132,16 @@ class Pool:
         """
         return cls("work_pulling", size, None, retries)
 
+    @classmethod
+    def elastic(cls, size: int = ELASTIC_SIZE) -> Pool:
+        """As `work_pulling`, with one worker at first: another one is hired when a message waits and nobody is free, and stays. For bounds on how much goes on at the
+        same time, which are far above what mostly goes on.
+
+        Args:
+            size: How many workers at most. Default: 64.
+        """
+        return cls("elastic", size)
+
 
 class GroupOptions(TypedDict, Generic[A], total=False):
     """What `spawn_group` takes beside members and pool; see `retinue.ActorSystem.spawn_group`."""
@@ -154,13 +170,13 @@ async def spawn_pool(
         await kernel.breathe(trio.lowlevel.checkpoint)
     if not isinstance(pool, Pool):
         raise DefinitionError(
-            f"pool={pool!r}: give rt.Pool.round_robin(4), .least_loaded(4), .consistent_hash(4, key=…), .broadcast(4) or .work_pulling(4)"
+            f"pool={pool!r}: give rt.Pool.round_robin(4), .least_loaded(4), .consistent_hash(4, key=…), .broadcast(4), .work_pulling(4) or .elastic(64)"
         )
     kernel.check_room()
     turn = current()
     security = derivation.child_grant(kernel, turn, parent, grant)
     base = kernel.spec(cls, supervision, mailbox)
-    pulls = pool.kind == "work_pulling"
+    pulls = pool.kind in _PULLING
     handlers = base.handlers
     if pulls:  # a worker is never busy without the scheduler, which sees to it that it looks for more
         handlers = {message: handler.by_worker() for message, handler in handlers.items()}
@@ -177,7 +193,7 @@ async def spawn_pool(
     front.furnish(staff)
     _set_up(front, pool)
     try:
-        await _start_all(front, pool.size, turn)
+        await _start_all(front, 1 if isinstance(front, Elastic) else pool.size, turn)
     except BaseException as error:
         if front.state != DEAD:
             with trio.CancelScope(deadline=trio.current_time() + UNDO_TIMEOUT, shield=True):
@@ -205,6 +221,8 @@ def _set_up(front: Front, pool: Pool) -> None:
         front.key = pool.key
     elif isinstance(front, WorkPulling):
         front.retries = pool.retries
+        if isinstance(front, Elastic):
+            front.most = pool.size
 
 
 async def _start_all(front: Front, size: int, turn: Any) -> None:
@@ -237,7 +255,7 @@ async def spawn_group(kernel: Kernel, parent: Cell, members: object, cls: object
     kernel.breaths += 1
     if not kernel.breaths & 63:
         await kernel.breathe(trio.lowlevel.checkpoint)
-    if not isinstance(pool, Pool) or pool.kind in ("broadcast", "work_pulling"):
+    if not isinstance(pool, Pool) or pool.kind in ("broadcast", *_PULLING):
         raise DefinitionError(
             "a group takes pool=rt.Pool.round_robin(), .least_loaded() or .consistent_hash(key=…). Actors that live already pull no work, so spawn_pool makes those "
             "that do; and a topic tells many"

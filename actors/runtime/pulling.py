@@ -88,6 +88,11 @@ class WorkPulling(Front):
                 cell.get_ready()
                 return
 
+    def misses(self, cell: Cell) -> None:  # noqa: ARG002 - for those that count on it
+        """A worker has something else to do first: somebody else takes what waits."""
+        if self.has_mail:
+            self.wake()
+
     def look(self, cell: Cell) -> None:
         """A worker has become idle, unless there is something to do."""
         if self.has_mail:
@@ -173,8 +178,7 @@ class Puller(Worker):
         if delivery is None:
             return None if self._has_had_its_time() else front.pull(self)
         self.owes = not came_by(delivery, front)
-        if front.has_mail:
-            front.wake()  # this one is busy with mail of its own
+        front.misses(self)  # this one is busy with mail of its own
         return delivery
 
     def _has_had_its_time(self) -> bool:
@@ -188,8 +192,7 @@ class Puller(Worker):
     def signal(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Puts an entry into the control lane. If this one was about to look for mail, another one does: the entry may take its time."""
         super().signal(function, *arguments)
-        if self.front.has_mail:
-            self.front.wake()
+        self.front.misses(self)
 
     def settle(self) -> None:
         """Ends a turn: idle, or back into the ready queue."""
