@@ -59,8 +59,8 @@ _FAMILIES: Final[tuple[tuple[str, Vocabulary], ...]] = (
     ("o3", _O200K),
     ("o4-mini", _O200K),
     ("gpt-4", _CL100K),
-    ("gpt-3.5-turbo", _CL100K),
-    ("gpt-35-turbo", _CL100K),  # Azure's spelling
+    ("gpt-3.5", _CL100K),
+    ("gpt-35", _CL100K),  # Azure's spelling
 )
 
 
