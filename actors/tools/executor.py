@@ -16,6 +16,8 @@ import trio
 
 from retinue.actors.runtime.actor import Actor, handler, handlers_of
 from retinue.actors.runtime.pools import Pool
+from retinue.actors.runtime.stepping import run_context
+from retinue.actors.tools.bounding import finish_within
 from retinue.actors.tools.hosting import Host
 from retinue.actors.tools.household import Household, Job
 from retinue.actors.tools.rendering import Joined, bounded, clean, error_text, text_of
@@ -78,13 +80,8 @@ async def spawn_executor(owner: ActorContext | ActorSystem, tool: Tool[..., Any]
     """
     cls = executor_class(tool)
     return await owner.spawn_pool(
-        cls, Household(tool), pool=_pool(min(tool.concurrency, MOST_WORKERS)), name=name or f"tool-{tool.wire_name}"
+        cls, Household(tool), pool=Pool.elastic(min(tool.concurrency, MOST_WORKERS)), name=name or f"tool-{tool.wire_name}"
     )
-
-
-def _pool(size: int) -> Pool:
-    elastic = getattr(Pool, "elastic", None)
-    return elastic(size) if elastic is not None else Pool.work_pulling(min(size, 4))
 
 
 def executor_class(tool: Tool[..., Any]) -> type[ToolExecutor]:
@@ -106,7 +103,7 @@ def _make(tool: Tool[..., Any]) -> type[ToolExecutor]:
     made = type(
         name, (ToolExecutor,), {"call": handler(**options)(call), "tool": tool, "__module__": __name__, "__doc__": f"Runs {tool.name!r}."}
     )
-    handlers_of(made)[tool.message].definitions[tool.message] = tool.definition  # a consent is for the tool's code, not for this module's
+    handlers_of(made)[tool.message].define(tool.definition)  # a consent is for the tool's code, not for this module's
     return made
 
 
@@ -124,27 +121,59 @@ def _handler_of(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
 
 
 def _in_loop(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
-    invoke, takes_context, timeout = tool.invoke, tool.context_parameter is not None, tool.timeout
-    awaited, items = tool.kind == "async", tool.kind in ("generator", "asyncgen")
-    current_time, scope_class = trio.current_time, trio.CancelScope
+    if tool.kind == "async":
+        return _awaited(tool)
+    invoke, takes_context, items = tool.invoke, tool.context_parameter is not None, tool.kind != "def"
+    current_time = trio.current_time
 
     async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
         host = Host(self) if takes_context else None
         began = current_time()
         try:
-            with scope_class(deadline=began + timeout) as scope:
-                if awaited:
-                    value = await invoke(message, host.context() if host else None)
-                else:
-                    value = invoke(message, host.context() if host else None)
-                    if items:
-                        value = await _collected(value)
+            value = invoke(message, None if host is None else host.context())
+            if items:
+                with trio.CancelScope(deadline=began + tool.timeout) as scope:
+                    value = await _collected(value)
+                if scope.cancelled_caught:
+                    return _late(tool, "it was cancelled")
         except BaseException as error:
             return raised(tool, error, current_time() - began)
         finally:
             if host is not None:
                 host.close()
-        if scope.cancelled_caught:
+        return finished(tool, value, current_time() - began)
+
+    return call
+
+
+def _awaited(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
+    invoke, takes_context, timeout = tool.invoke, tool.context_parameter is not None, tool.timeout
+    current_time = trio.current_time
+
+    async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
+        host = Host(self) if takes_context else None
+        began = current_time()
+        base = run_context.task._cancel_status if self._cell.kernel.inline_async else None
+        scope: trio.CancelScope | None = None
+        try:
+            coroutine = invoke(message, None if host is None else host.context())
+            if base is None or coroutine.__class__ is not CoroutineType:
+                with trio.CancelScope(deadline=began + timeout) as scope:
+                    value = await coroutine
+            else:
+                try:
+                    trap = coroutine.send(None)
+                except StopIteration as stop:
+                    value = stop.value
+                else:
+                    scope = trio.CancelScope(deadline=began + timeout)
+                    value = await finish_within(coroutine, trap, base, scope)
+        except BaseException as error:
+            return raised(tool, error, current_time() - began)
+        finally:
+            if host is not None:
+                host.close()
+        if scope is not None and scope.cancelled_caught:
             return _late(tool, "it was cancelled")
         return finished(tool, value, current_time() - began)
 

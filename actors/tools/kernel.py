@@ -56,11 +56,14 @@ class Kernel:
         return None if self._child is None else self._child.pid
 
     async def run(self, code: str, timeout: float) -> ToolResult:
-        """Runs a piece of code, after those that came before it. When this is cancelled, or takes longer than `timeout` seconds, the kernel is killed."""
+        """Runs a piece of code, after those that came before it. When this is cancelled, or the code takes longer than `timeout` seconds, the kernel is killed."""
         async with self._turn:
             self.used = trio.current_time()
             whole = False
             try:
+                failed = await self._start() if self._child is None else None
+                if failed is not None:
+                    return failed
                 with trio.move_on_after(timeout) as scope:
                     result = await self._run(code)
                     whole = True
@@ -75,10 +78,6 @@ class Kernel:
                     self.lost = "an earlier call was cancelled, and the kernel with it"
 
     async def _run(self, code: str) -> ToolResult:
-        if self._child is None:
-            failed = await self._start()
-            if failed is not None:
-                return failed
         child = self._child
         assert child is not None
         child.renew()

@@ -1,6 +1,8 @@
 """The process of a Python kernel: runs one piece of code after another in one namespace, in IPython where that is there and wanted. A script, not imported by the rest.
 
 python -P -u -X utf8 kernel_runner.py REQUESTS REPLIES
+
+The first request says where modules are looked for; each one after it is a piece of code.
 """
 
 from __future__ import annotations

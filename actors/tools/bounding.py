@@ -1,0 +1,63 @@
+"""A time-out that costs nothing where nothing is waited for: a coroutine gets its cancel scope only once it suspends.
+
+Entering one around every call costs more than the rest of the call, and most quick tools never suspend. So the coroutine is stepped to its first suspension as the runtime does
+with handlers (see `retinue.actors.runtime.stepping`), and a scope is slid in around whatever scopes it has opened by then.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+import trio
+
+from retinue.actors.runtime.stepping import close_left_open, enclose
+
+__all__ = ["finish_within"]
+
+
+async def finish_within(coroutine: Coroutine[Any, Any, Any], trap: Any, base: Any, scope: trio.CancelScope) -> Any:
+    """Carries a coroutine that has suspended to its end, within `scope`; gives its value, None where the scope has cancelled it.
+
+    Args:
+        coroutine: What was stepped once.
+        trap: What it has yielded.
+        base: The cancel status of the task before that.
+        scope: A scope that nobody has entered.
+    """
+    try:
+        enclose(scope, base)
+    except RuntimeError:
+        coroutine.close()
+        raise
+    error: BaseException | None = None
+    value: Any = None
+    try:
+        value = await _rest(coroutine, trap)
+    except BaseException as raised:
+        error = raised
+    if close_left_open(scope) and error is None:
+        error = RuntimeError("it entered a cancel scope and never left it; write `with trio.CancelScope(): …`")
+    try:
+        if error is None:
+            scope.__exit__(None, None, None)
+        elif not scope.__exit__(type(error), error, error.__traceback__):
+            raise error
+        return value
+    finally:
+        del error  # its traceback holds this frame
+
+
+@types.coroutine
+def _rest(coroutine: Coroutine[Any, Any, Any], trap: Any) -> Generator[Any, Any, Any]:
+    try:
+        while True:
+            try:
+                sent = yield trap
+            except BaseException as error:
+                trap = coroutine.throw(error)
+            else:
+                trap = coroutine.send(sent)
+    except StopIteration as stop:
+        return stop.value
