@@ -9,124 +9,165 @@ gate in front of that actor, which sees the arguments by name because each tool 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, Literal, ParamSpec, TypeAlias, TypeVar, final, overload
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar, overload
 
-from retinue.capabilities.tool_context import ToolContext
+from retinue.capabilities.cases import ApprovalRule
+from retinue.capabilities.evaluating import names_around
+from retinue.capabilities.tool_class import Tool, ToolKind
+from retinue.capabilities.tool_info import has_tool_info, tool_of_info
+from retinue.capabilities.tool_making import tool_of_function
 from retinue.capabilities.tool_options import Loop, ToolOptions
-from retinue.capabilities.tool_results import ToolResult
-from retinue.mailbox.messages import Request
+from retinue.capabilities.toolkits import ToolMethod, is_method, is_toolkit, tools_of_toolkit
+from retinue.security.errors import DefinitionError
+from retinue.security.limits import Risk
 
-__all__ = ["Tool", "ToolKind", "tool", "tool_of"]
-
-ToolKind: TypeAlias = Literal["def", "async", "generator", "asyncgen"]
+__all__ = ["Tool", "ToolKind", "tool", "tool_of", "tools_of"]
 
 P = ParamSpec("P")
-R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
 
-
-@final
-class Tool(Generic[P, R_co]):
-    """A function that a model can call. Made by `tool`, `tool_of` or a toolkit; never changed. Calling it calls the function.
-
-    Attributes:
-        name: How it is called: `get_weather`, or `Files.read` of a toolkit.
-        wire_name: The name for providers, which take no dots: `Files__read`. An agent understands both.
-        description: What it does, for the model.
-        parameters: The JSON Schema of its arguments, as JSON text.
-        strict: Whether the schema is one that providers can enforce ("strict mode"): every parameter required, no open objects.
-        function: The function.
-        kind: How it is written: "def", "async", "generator" or "asyncgen".
-        options: All options as they were given.
-        requires: The operation that a call needs.
-        message: The class of its calls: one field a parameter, in their order.
-        positional: The parameters that the function takes by position only.
-        context_parameter: The parameter that is given a `ToolContext`, or None.
-        definition: A digest of what it is and does; a consent is bound to it.
-    """
-
-    __slots__ = (
-        "__weakref__", "_decode", "_fill", "_invoke", "context_parameter", "definition", "description", "function", "kind", "message",
-        "name", "options", "parameters", "positional", "requires", "strict", "wire_name",
-    )  # fmt: skip
-
-    name: str
-    wire_name: str
-    description: str
-    parameters: str
-    strict: bool
-    function: Callable[P, R_co]
-    kind: ToolKind
-    options: ToolOptions
-    requires: str
-    message: type[Request[ToolResult]]
-    positional: tuple[str, ...]
-    context_parameter: str | None
-    definition: str
-
-    approval = property(lambda self: self.options.approval)
-    risk = property(lambda self: self.options.risk)
-    four_eyes = property(lambda self: self.options.four_eyes)
-    timeout = property(lambda self: self.options.timeout)
-    blocking = property(lambda self: self.options.blocking)
-    loop = property(lambda self: self.options.loop)
-    process = property(lambda self: self.options.process)
-    idempotent = property(lambda self: self.options.idempotent)
-    output_limit = property(lambda self: self.options.output_limit)
-    concurrency = property(lambda self: self.options.concurrency)
-
-    @property
-    def in_thread(self) -> bool:
-        """Whether a call runs in a worker thread: a plain `def` (or a generator) that is not said to be quick, outside a process of its own."""
-        raise NotImplementedError
-
-    @property
-    def spec(self) -> tuple[str, str, str]:
-        """What a model is told: the name for providers, the description, the schema as JSON text."""
-        return self.wire_name, self.description, self.parameters
-
-    def decode(self, arguments: str | Mapping[str, Any], *, truncated: bool = False) -> Request[ToolResult]:
-        """The message for a call.
-
-        Args:
-            arguments: A JSON text as a model wrote it, or a mapping of JSON values. In a text that is no JSON, a slip of syntax is mended where only one
-                thing can be meant; a value is never made up.
-            truncated: Whether the text was cut off (the model came to its `length`): then nothing is mended.
-
-        Raises:
-            BadArguments: They do not fit. Its text names each parameter that is wrong, what was expected and what came.
-        """
-        raise NotImplementedError
-
-    def call(self, message: Request[ToolResult], context: ToolContext | None = None) -> dict[str, Any]:
-        """The function's arguments by name, the context among them where it takes one."""
-        raise NotImplementedError
-
-    def invoke(self, message: Request[ToolResult], context: ToolContext | None = None) -> Any:
-        """Call the function: its value, or its coroutine, generator or asynchronous generator."""
-        raise NotImplementedError
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        return self.function(*args, **kwargs)
+_DEFAULTS = ToolOptions()
 
 
 @overload
-def tool(function: Callable[P, R_co], /) -> Tool[P, R_co]: ...
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    **options: Any,
-) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]: ...
-def tool(function: Any = None, /, *, name: str | None = None, description: str | None = None, **options: Any) -> Any:
-    """Make a function a tool."""
-    raise NotImplementedError
+    requires: str | None = None,
+    approval: ApprovalRule = False,
+    risk: Risk | None = None,
+    four_eyes: bool = False,
+    timeout: float = 60.0,
+    blocking: bool | None = None,
+    loop: Loop = "trio",
+    process: bool = False,
+    idempotent: bool = False,
+    output_limit: int = 30_000,
+    concurrency: int = 64,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    requires: str | None = None,
+    approval: ApprovalRule = False,
+    risk: Risk | None = None,
+    four_eyes: bool = False,
+    timeout: float = 60.0,
+    blocking: bool | None = None,
+    loop: Loop = "trio",
+    process: bool = False,
+    idempotent: bool = False,
+    output_limit: int = 30_000,
+    concurrency: int = 64,
+) -> Any:
+    """Make a function a tool, or mark a method of a toolkit as one.
+
+    Args:
+        function: The function, where the decorator stands bare. Each of its parameters has a type; what they are for stands in the docstring or in `Annotated`.
+        name: How the model calls it. Default: the function's name.
+        description: What it does, for the model. Default: what the docstring says.
+        requires: The operation that a call needs. Default: `tool.<name>`.
+        approval: Whether each call needs a person's consent, or a function of the call's message that says so. Default False.
+        risk: How much harm a call can do, "L0" (reads) to "L3" (cannot be undone). Default: not said.
+        four_eyes: Whether that person has to be another than whoever the call is for. Default False.
+        timeout: Seconds that one call may take; `math.inf` for no bound. Default 60.
+        blocking: Whether the function runs in a thread. Default: a plain `def` does, an `async def` does not.
+        loop: "asyncio" for an `async def` that needs it. Default "trio".
+        process: Whether each call runs in a process of its own, which dies with all its children at the time-out. Default False.
+        idempotent: Whether a call may be made twice without harm. Default False.
+        output_limit: Characters of output that the model gets of one call. Default 30,000.
+        concurrency: Calls that run at the same time. Default 64.
+
+    Raises:
+        DefinitionError: It cannot be a tool; the text names the tool, the parameter and the fix.
+    """
+    options = ToolOptions(
+        requires=requires,
+        approval=approval,
+        risk=risk,
+        four_eyes=four_eyes,
+        timeout=timeout,
+        blocking=blocking,
+        loop=loop,
+        process=process,
+        idempotent=idempotent,
+        output_limit=output_limit,
+        concurrency=concurrency,
+    )
+
+    def make(given: Any) -> Any:
+        if isinstance(given, Tool):
+            given = given.function
+        if isinstance(given, staticmethod | classmethod):
+            raise DefinitionError(
+                f"@rt.tool stands above a {type(given).__name__}: mark a method of the toolkit's instances, or make a function a tool by itself"
+            )
+        if not callable(given) or isinstance(given, type):
+            raise DefinitionError(f"@rt.tool makes a function a tool, not {given!r}: write @rt.tool or @rt.tool(…) above a `def`")
+        if is_method(given):
+            return ToolMethod(given, options, name=name, description=description, names=names_around(given))
+        if has_tool_info(given):
+            return tool_of_info(given, options, name=name, description=description)
+        return tool_of_function(given, options, name=name, description=description, names=names_around(given))
+
+    return make if function is None else make(function)
 
 
 def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
-    """The tools that something stands for: a function, a function with `tool_info`, a `Tool`, an instance of a toolkit."""
-    raise NotImplementedError
+    """The tools that something stands for.
+
+    Args:
+        given: A tool, a typed function, a function with `tool_info`, or an instance of a toolkit.
+
+    Raises:
+        DefinitionError: It stands for none.
+    """
+    if isinstance(given, Tool):
+        return (given,)
+    if isinstance(given, ToolMethod):
+        raise DefinitionError(f"{given!r} is a method of a toolkit's class: give an instance of the toolkit, {given.owner}(), and all its tools come with it")
+    if isinstance(given, type):
+        kind = "toolkit" if is_toolkit(given) else "class"
+        raise DefinitionError(f"{given.__qualname__} is a {kind}, and tools belong to instances: give {given.__name__}(…)")
+    if has_tool_info(given):
+        return (tool_of_info(given, _DEFAULTS),)
+    if is_toolkit(type(given)):
+        return tools_of_toolkit(given)
+    if isinstance(given, str):
+        raise DefinitionError(f"{given!r} is the name of a tool, and names are looked up in a registry or a folder first: give the tool itself")
+    if not callable(given):
+        raise DefinitionError(
+            f"an object of type {type(given).__name__} is no tool: give a typed function, a function with tool_info, what @rt.tool made, or an instance of a toolkit "
+            "(a class with methods that are marked with @rt.tool)"
+        )
+    return (tool_of_function(given, _DEFAULTS, names=names_around(given)),)
 
 
-NO_TOOLS: Final[tuple[Tool[Any, Any], ...]] = ()
+def tools_of(given: Iterable[object]) -> tuple[Tool[Any, Any], ...]:
+    """All tools of a list, in its order.
+
+    Args:
+        given: What `tool_of` takes, each.
+
+    Raises:
+        DefinitionError: One is none; or two have the same name, also as providers are told it: the text names where both are defined.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise DefinitionError(f"tools are given as a list, tools=[…], not as an object of type {type(given).__name__}")
+    found: dict[str, Tool[Any, Any]] = {}
+    for one in given:
+        for made in tool_of(one):
+            other = found.get(made.wire_name)
+            if other is not None:
+                raise DefinitionError(
+                    f"two tools are called {made.name!r}: {other.source} and {made.source}. Leave one out, or give one another name: @rt.tool(name='…')"
+                )
+            found[made.wire_name] = made
+    return tuple(found.values())

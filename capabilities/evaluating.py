@@ -1,0 +1,69 @@
+"""What the annotations of functions mean: written as types or as text, with names from the module or from the function around."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+from retinue.mailbox.annotations import Unresolved
+
+__all__ = ["evaluate_in", "names_around", "namespace_of"]
+
+_DEEPEST = 32
+
+
+def evaluate_in(annotation: Any, module: str | Mapping[str, Any], names: Mapping[str, Any]) -> Any:
+    """The type that an annotation means, or `Unresolved`.
+
+    Args:
+        annotation: A type, or its text.
+        module: The module's name, or the namespace, in which it is written.
+        names: What else it may name.
+    """
+    space = dict(vars(sys.modules[module])) if isinstance(module, str) and module in sys.modules else {} if isinstance(module, str) else dict(module)
+    # get_type_hints is the public evaluator, and it wants something that carries annotations.
+    carrier = type("carrier", (), {"__annotations__": {"it": annotation}, "__module__": __name__})
+    try:
+        return get_type_hints(carrier, space, {**names}, include_extras=True)["it"]
+    except Exception:  # the annotation is anybody's expression, and may fail in any way
+        return Unresolved
+
+
+def namespace_of(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The globals in which a function's annotations are written, and the names that it has closed over or is generic in."""
+    inner: Any = inspect.unwrap(getattr(function, "func", function))
+    inner = getattr(inner, "__func__", inner)
+    if not isinstance(inner, types.FunctionType):
+        call = getattr(type(inner), "__call__", None)  # noqa: B004 - the object's own code is wanted
+        inner = call if isinstance(call, types.FunctionType) else inner
+    names: dict[str, Any] = {variable.__name__: variable for variable in getattr(inner, "__type_params__", ())}
+    code = getattr(inner, "__code__", None)
+    if code is not None:
+        for name, cell in zip(code.co_freevars, inner.__closure__ or (), strict=False):
+            try:
+                names[name] = cell.cell_contents
+            except ValueError:  # nothing was put into it yet
+                continue
+    return getattr(inner, "__globals__", {}), names
+
+
+def names_around(function: Callable[..., Any]) -> dict[str, Any]:
+    """What is defined at this moment in the functions around one that is being defined; to be called where that happens."""
+    inner: Any = getattr(inspect.unwrap(function), "__func__", inspect.unwrap(function))
+    qualname = getattr(inner, "__qualname__", "")
+    around: set[str] = set()
+    while "." in qualname:
+        qualname = qualname.rpartition(".")[0].removesuffix(".<locals>")
+        around.add(qualname)
+    found: dict[str, Any] = {}
+    frame: types.FrameType | None = sys._getframe(1) if around else None
+    for _ in range(_DEEPEST):
+        if frame is None:
+            break
+        if frame.f_code.co_qualname in around and frame.f_globals is getattr(inner, "__globals__", None):
+            found = {**frame.f_locals, **found}
+        frame = frame.f_back
+    return found

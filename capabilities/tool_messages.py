@@ -1,0 +1,135 @@
+"""The message class of a tool: one field a parameter, so that the gate, constraints, policies and reviewers see the arguments of a call by name."""
+
+from __future__ import annotations
+
+import copy
+import keyword
+from collections.abc import Callable, Iterable
+from types import new_class
+from typing import Annotated, Any, Final
+
+import attrs
+import cattrs
+from cattrs.gen import make_dict_structure_fn_from_attrs
+
+from retinue.capabilities.schema_shapes import Shape
+from retinue.capabilities.tool_results import ToolResult
+from retinue.mailbox.messages import Request, message
+
+__all__ = ["MessageField", "builder", "caller", "field_names", "filler", "message_class"]
+
+_ROOT: Final = frozenset(dir(Request))
+
+
+@attrs.frozen
+class MessageField:
+    """One parameter, as the message class has it.
+
+    Attributes:
+        name: The parameter's name.
+        field: The field's name: the same, or one like it where a field cannot have that name.
+        annotation: The type of its values.
+        shape: How it is read.
+        default: The default, or NOTHING.
+    """
+
+    name: str
+    field: str
+    annotation: Any
+    shape: Shape
+    default: Any = attrs.NOTHING
+
+
+def field_names(names: Iterable[str]) -> dict[str, str]:
+    """A field's name for each parameter: its own, or one like it where that is no identifier, or is taken."""
+    listed = list(names)
+    found = {name: name for name in listed if _is_usable(name)}
+    for name in listed:
+        if name not in found:
+            base = "".join(character if character.isalnum() else "_" for character in name).strip("_") or "argument"
+            base = f"_{base}" if base[0].isdigit() else base
+            tries = (base, *(f"{base}_{number}" for number in range(2, 10_000)))
+            found[name] = next(one for one in tries if _is_usable(one) and one not in found.values() and one not in listed)
+    return {name: found[name] for name in listed}
+
+
+def _is_usable(name: str) -> bool:
+    dunder = name.startswith("__") and name.endswith("__")
+    return name.isidentifier() and not keyword.iskeyword(name) and name not in _ROOT and name != "self" and not dunder
+
+
+def message_class(label: str, fields: Iterable[MessageField]) -> type[Request[ToolResult]]:
+    """The class: a request that is answered by a ToolResult.
+
+    Where a field is called otherwise than its parameter, `__argument_names__` says so, and what looks at the arguments of a call goes by it.
+    """
+    listed = list(fields)
+    body: dict[str, Any] = {"__module__": __name__, "__qualname__": label, "__doc__": f"A call of the tool {label!r}."}
+    body["__annotations__"] = {one.field: one.annotation for one in listed}
+    for one in listed:
+        body[one.field] = attrs.field(default=_default(one.default), alias=one.field, kw_only=True)
+    renamed = {one.field: one.name for one in listed if one.field != one.name}
+    # Its name is part of generated code; the qualified one is what people read.
+    name = "".join(character if character.isalnum() else "_" for character in label)
+    made: type[Request[ToolResult]] = message(new_class(name, (Request[ToolResult],), exec_body=lambda space: space.update(body)))
+    if renamed:
+        made.__argument_names__ = renamed  # type: ignore[attr-defined]
+    return made
+
+
+def _default(default: Any) -> Any:
+    if isinstance(default, list | dict | set | bytearray):
+        return attrs.Factory(lambda: copy.deepcopy(default))
+    return default
+
+
+def builder(cls: Any, fields: Iterable[MessageField], settings: cattrs.Converter) -> Callable[[Any, Any], Any]:
+    """What makes the message of parsed JSON: compiled by cattrs, once. It raises cattrs' ClassValidationError."""
+    by_field = {one.field: one for one in fields}
+    attributes = []
+    for attribute in attrs.fields(cls):
+        one = by_field[attribute.name]
+        # Beside the type, not as keywords: a parameter may be called as one of cattrs' own.
+        read = Annotated[Any, cattrs.override(struct_hook=one.shape.load, rename=one.name)]
+        attributes.append(attribute.evolve(type=read))
+    return make_dict_structure_fn_from_attrs(attributes, cls, settings, {}, _cattrs_use_linecache=False)
+
+
+def caller(
+    function: Callable[..., Any],
+    fields: Iterable[MessageField],
+    *,
+    positional: Iterable[str] = (),
+    context: str | None = None,
+    context_by_position: bool = False,
+) -> Callable[[Any, Any], Any]:
+    """What calls the function with a message's arguments, and with the context where it takes one: `invoke(message, context)`."""
+    by_position = set(positional)
+    before = [f"message.{one.field}" for one in fields if one.name in by_position]
+    if context_by_position:
+        before.append("context")
+    named = [f"{one.name}=message.{one.field}" for one in fields if one.name not in by_position and one.name.isidentifier() and not keyword.iskeyword(one.name)]
+    odd = [
+        f"{one.name!r}: message.{one.field}"
+        for one in fields
+        if one.name not in by_position and not (one.name.isidentifier() and not keyword.iskeyword(one.name))
+    ]
+    if context is not None and not context_by_position:
+        named.append(f"{context}=context")
+    arguments = [*before, *named, *([f"**{{{', '.join(odd)}}}"] if odd else [])]
+    return _compiled("invoke", f"return function({', '.join(arguments)})", function=function)
+
+
+def filler(fields: Iterable[MessageField], context: str | None = None) -> Callable[[Any, Any], dict[str, Any]]:
+    """What gives a message's arguments by the parameters' names: `fill(message, context)`."""
+    pairs = [f"{one.name!r}: message.{one.field}" for one in fields]
+    if context is not None:
+        pairs.append(f"{context!r}: context")
+    made: Callable[[Any, Any], dict[str, Any]] = _compiled("fill", f"return {{{', '.join(pairs)}}}")
+    return made
+
+
+def _compiled(name: str, body: str, **scope: Any) -> Any:
+    source = f"def {name}(message, context):\n    {body}\n"
+    exec(compile(source, f"<{name} of a tool>", "exec"), scope)  # noqa: S102 - names that are identifiers, and texts as literals
+    return scope[name]
