@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, final
 
+import attrs
+
 from retinue.capabilities.arguments import Reader
 from retinue.capabilities.cases import ApprovalRule
 from retinue.capabilities.tool_context import ToolContext
-from retinue.capabilities.tool_options import Loop, ToolOptions
+from retinue.capabilities.tool_options import OPTION_NAMES, Loop, ToolOptions
 from retinue.capabilities.tool_results import ToolResult
 from retinue.mailbox.messages import Request
+from retinue.security.errors import DefinitionError
 from retinue.security.limits import Risk
 
 __all__ = ["Tool", "ToolKind"]
@@ -45,8 +48,8 @@ class Tool(Generic[P, R_co]):
     """
 
     __slots__ = (
-        "__weakref__", "_fill", "_invoke", "_reader", "context_parameter", "definition", "description", "executor", "function", "in_thread", "kind",
-        "message", "name", "options", "parameters", "positional", "requires", "source", "strict", "wire_name",
+        "__weakref__", "_fill", "_invoke", "_made_with", "_reader", "context_parameter", "definition", "description", "executor", "function",
+        "in_thread", "kind", "message", "name", "options", "parameters", "positional", "requires", "source", "strict", "wire_name",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +71,7 @@ class Tool(Generic[P, R_co]):
         reader: Reader,
         fill: Callable[[Any, Any], dict[str, Any]],
         invoke: Callable[[Any, Any], Any],
+        made_with: Callable[[ToolOptions], Tool[P, R_co]],
     ) -> None:
         self.name = name
         self.wire_name = wire_name
@@ -88,6 +92,7 @@ class Tool(Generic[P, R_co]):
         self._reader = reader
         self._fill = fill
         self._invoke = invoke
+        self._made_with = made_with
 
     @property
     def approval(self) -> ApprovalRule:
@@ -166,6 +171,20 @@ class Tool(Generic[P, R_co]):
     def invoke(self, message: Request[ToolResult], context: ToolContext | None = None) -> Any:
         """Call the function: its value, or its coroutine, generator or asynchronous generator; and what it raises."""
         return self._invoke(message, context)
+
+    def with_options(self, **changes: Any) -> Tool[P, R_co]:
+        """Another tool of the same function, some options changed: `weather.with_options(approval=True)`.
+
+        Args:
+            changes: Options as `tool` takes them.
+
+        Raises:
+            DefinitionError: There is no such option, or the options do not go together.
+        """
+        unknown = [name for name in changes if name not in OPTION_NAMES]
+        if unknown:
+            raise DefinitionError(f"the tool {self.name!r} has no option {unknown[0]!r}: there are {', '.join(OPTION_NAMES)}")
+        return self._made_with(attrs.evolve(self.options, **changes))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)

@@ -26,6 +26,9 @@ __all__ = ["Recipe", "check_name", "finished", "tool_of_function", "wire_name_of
 LONGEST_NAME: Final = 64
 """Characters of a name as providers take it."""
 
+QUEUEING: Final = 30.0
+"""Seconds that an asker waits beyond the tool's own time-out: for its turn, and for the answer that tells of the time-out."""
+
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*")
 
 
@@ -164,7 +167,7 @@ def finished(recipe: Recipe) -> Tool[Any, Any]:
     _check_options(recipe, kind, source)
     settings = Schemas()
     fields = recipe.fields
-    cls = message_class(recipe.name, fields)
+    cls = message_class(recipe.name, fields, timeout=recipe.options.timeout + QUEUEING)
     text = schema_text(recipe.schema)
     words = {one.name: one.shape.words + ("" if one.default is attrs.NOTHING else ", optional") for one in fields}
     reader = Reader(
@@ -195,6 +198,7 @@ def finished(recipe: Recipe) -> Tool[Any, Any]:
         invoke=caller(
             recipe.function, fields, positional=recipe.positional, context=recipe.context, context_by_position=recipe.context_by_position
         ),
+        made_with=lambda options: finished(attrs.evolve(recipe, options=options)),
     )
 
 

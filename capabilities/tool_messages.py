@@ -58,8 +58,13 @@ def _is_usable(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and name not in _ROOT and name != "self" and not dunder
 
 
-def message_class(label: str, fields: Iterable[MessageField]) -> type[Request[ToolResult]]:
+def message_class(label: str, fields: Iterable[MessageField], *, timeout: float | None = None) -> type[Request[ToolResult]]:
     """The class: a request that is answered by a ToolResult.
+
+    Args:
+        label: The tool's name.
+        fields: Its parameters.
+        timeout: How long an ask waits by default, in seconds.
 
     Where a field is called otherwise than its parameter, `__argument_names__` says so, and what looks at the arguments of a call goes by it.
     """
@@ -71,7 +76,7 @@ def message_class(label: str, fields: Iterable[MessageField]) -> type[Request[To
     renamed = {one.field: one.name for one in listed if one.field != one.name}
     # Its name is part of generated code; the qualified one is what people read.
     name = "".join(character if character.isalnum() else "_" for character in label)
-    made: type[Request[ToolResult]] = message(new_class(name, (Request[ToolResult],), exec_body=lambda space: space.update(body)))
+    made: type[Request[ToolResult]] = message(timeout=timeout)(new_class(name, (Request[ToolResult],), exec_body=lambda space: space.update(body)))
     if renamed:
         made.__argument_names__ = renamed  # type: ignore[attr-defined]
     return made

@@ -117,8 +117,6 @@ class ToolOptions:
     def __attrs_post_init__(self) -> None:
         if self.four_eyes and self.approval is False:
             raise DefinitionError("tool(four_eyes=True) says whose consent is needed, and not that it is: write approval=True beside it")
-        if self.process and self.loop == "asyncio":
-            raise DefinitionError("tool(process=True, loop='asyncio'): a process of its own runs asyncio for an `async def` anyway; leave loop= out")
 
 
 OPTION_NAMES: Final = tuple(field.name for field in attrs.fields(ToolOptions))

@@ -124,7 +124,7 @@ def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
     """The tools that something stands for.
 
     Args:
-        given: A tool, a typed function, a function with `tool_info`, or an instance of a toolkit.
+        given: A tool, a typed function, a function with `tool_info`, an instance of a toolkit, or an object with a method `__tools__()` that gives its tools.
 
     Raises:
         DefinitionError: It stands for none.
@@ -136,6 +136,9 @@ def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
     if isinstance(given, type):
         kind = "toolkit" if is_toolkit(given) else "class"
         raise DefinitionError(f"{given.__qualname__} is a {kind}, and tools belong to instances: give {given.__name__}(…)")
+    listed = getattr(type(given), "__tools__", None)
+    if callable(listed):
+        return tools_of(listed(given))
     if has_tool_info(given):
         return (tool_of_info(given, _DEFAULTS),)
     if is_toolkit(type(given)):
