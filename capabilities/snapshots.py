@@ -50,7 +50,7 @@ class CannotCopy(TypeError):
 
 
 def arguments_of(message: object) -> dict[str, Any]:
-    """The arguments of an operation: the message's fields by name.
+    """The arguments of an operation: the message's fields by name; by the names in its class's `__argument_names__` where a field cannot bear its argument's.
 
     Raises:
         DefinitionError: It is no message.
@@ -58,7 +58,8 @@ def arguments_of(message: object) -> dict[str, Any]:
     fields = getattr(type(message), "__attrs_attrs__", None)
     if fields is None:
         raise DefinitionError(f"an object of type {type(message).__name__} is no message and has no arguments to look at")
-    return {field.name: getattr(message, field.name) for field in fields}
+    shown = type(message).__dict__.get("__argument_names__") or {}
+    return {shown.get(field.name, field.name): getattr(message, field.name) for field in fields}
 
 
 def own_copy(message: Any) -> Any:
@@ -90,7 +91,7 @@ def own_copy_and_arguments(message: Any) -> tuple[Any, dict[str, Any]]:
                 fresh = _new(kind)
                 for write, value in zip(plan.writers, values):  # noqa: B905 - as many, and strict= takes its time
                     write(fresh, value)
-                return fresh, dict(zip(plan.names, values))  # noqa: B905
+                return fresh, dict(zip(plan.shown, values))  # noqa: B905
     own = own_copy(message)
     return own, arguments_of(own)
 
@@ -246,6 +247,7 @@ class _Plan:
     Attributes:
         kind: The class.
         names: Its fields.
+        shown: The names of the arguments that they are.
         read: Gives their values, in this order.
         writers: What writes each of them into a new instance.
         slots: Slots beside the fields, with what reads them.
@@ -254,11 +256,13 @@ class _Plan:
         odd: Why reading cannot be relied on; "": it can.
     """
 
-    __slots__ = ("caches", "kind", "names", "odd", "plain", "read", "slots", "writers")
+    __slots__ = ("caches", "kind", "names", "odd", "plain", "read", "shown", "slots", "writers")
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
         self.names = tuple(field.name for field in (attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind)))
+        renamed = vars(kind).get("__argument_names__") or {}
+        self.shown = tuple(renamed.get(name, name) for name in self.names)
         self.read = _reader(self.names)
         self.odd = "" if kind.__getattribute__ is object.__getattribute__ else "has a __getattribute__ of its own"
         writers: list[Callable[[Any, Any], None]] = []
