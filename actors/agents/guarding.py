@@ -60,7 +60,7 @@ class Guards:
             return message
         if notice is not None:
             notice("guardrail", "a guardrail has changed the message before it was remembered")
-        return attrs.evolve(message, content=content)
+        return cast("AgentMessage", attrs.evolve(cast("Any", message), content=content))
 
     async def tool(self, name: str, arguments: Mapping[str, Any], notice: Notify | None = None) -> dict[str, Any]:
         """The arguments that the tool may be called with: those that were given, or what a guardrail has put in their place.

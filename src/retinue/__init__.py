@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         RunLimits,
         Step,
     )
+    from retinue.actors.agents.output import OutputType, output_type
     from retinue.actors.agents.parsers import Parsed, ParsedCall, Parser, StrParser
     from retinue.actors.agents.parsers_text import InterpreterParser, MixedToolParser, PluginParser, ToolParser
     from retinue.actors.approvals.messages import ApprovalEvent, ApprovalStatistics, Interrupted
@@ -95,8 +96,10 @@ if TYPE_CHECKING:
     from retinue.capabilities.policy_file import policy_from_file
     from retinue.capabilities.registry import Capability, CapabilityRegistry
     from retinue.capabilities.registry_providers import CapabilityProviders
+    from retinue.capabilities.tool_checks import Finding, validate_tools
     from retinue.capabilities.tool_context import ToolContext
     from retinue.capabilities.tool_results import ToolResult
+    from retinue.capabilities.toolkits import Toolkit, tool_api
     from retinue.capabilities.tools import Tool, tool
     from retinue.client.asynchronous import Client, RemoteRef
     from retinue.client.bearer import TokenFile
@@ -219,6 +222,7 @@ __all__ = [
     "DeliveryReport",
     "Denied",
     "Expired",
+    "Finding",
     "ForgedContext",
     "GatewayError",
     "GetMemory",
@@ -249,6 +253,7 @@ __all__ = [
     "Notice",
     "OutputInvalid",
     "OutputRefused",
+    "OutputType",
     "Parsed",
     "ParsedCall",
     "Parser",
@@ -309,6 +314,7 @@ __all__ = [
     "ToolParser",
     "ToolResult",
     "ToolStarted",
+    "Toolkit",
     "Topic",
     "Unanswered",
     "Unhandled",
@@ -353,6 +359,7 @@ __all__ = [
     "one_of",
     "open_beneath",
     "output_redaction",
+    "output_type",
     "policy",
     "policy_from_file",
     "privacy_input",
@@ -361,7 +368,9 @@ __all__ = [
     "sensitive_tool_confirmation",
     "tool",
     "tool_aggregator",
+    "tool_api",
     "unlabelled",
+    "validate_tools",
     "where",
     "within",
 ]
@@ -414,6 +423,7 @@ _HOMES = {
     "DeliveryReport": "retinue.actors.runtime.topic_reports",
     "Denied": "retinue.security.errors",
     "Expired": "retinue.security.errors",
+    "Finding": "retinue.capabilities.tool_checks",
     "ForgedContext": "retinue.security.errors",
     "GatewayError": "retinue.mailbox.errors",
     "GetMemory": "retinue.actors.agents.message",
@@ -444,6 +454,7 @@ _HOMES = {
     "Notice": "retinue.actors.agents.events",
     "OutputInvalid": "retinue.actors.agents.errors",
     "OutputRefused": "retinue.actors.agents.errors",
+    "OutputType": "retinue.actors.agents.output",
     "Parsed": "retinue.actors.agents.parsers",
     "ParsedCall": "retinue.actors.agents.parsers",
     "Parser": "retinue.actors.agents.parsers",
@@ -504,6 +515,7 @@ _HOMES = {
     "ToolParser": "retinue.actors.agents.parsers_text",
     "ToolResult": "retinue.capabilities.tool_results",
     "ToolStarted": "retinue.actors.agents.events",
+    "Toolkit": "retinue.capabilities.toolkits",
     "Topic": "retinue.actors.runtime.topic_keys",
     "Unanswered": "retinue.actors.runtime.errors",
     "Unhandled": "retinue.mailbox.errors",
@@ -547,6 +559,7 @@ _HOMES = {
     "one_of": "retinue.security.constraints",
     "open_beneath": "retinue.security.beneath",
     "output_redaction": "retinue.security.guardrail_templates",
+    "output_type": "retinue.actors.agents.output",
     "policy": "retinue.capabilities.policy",
     "policy_from_file": "retinue.capabilities.policy_file",
     "privacy_input": "retinue.security.guardrail_templates",
@@ -555,7 +568,9 @@ _HOMES = {
     "sensitive_tool_confirmation": "retinue.security.guardrail_templates",
     "tool": "retinue.capabilities.tools",
     "tool_aggregator": "retinue.actors.agents.aggregators",
+    "tool_api": "retinue.capabilities.toolkits",
     "unlabelled": "retinue.security.restrictions",
+    "validate_tools": "retinue.capabilities.tool_checks",
     "where": "retinue.security.restrictions",
     "within": "retinue.security.constraints",
 }
