@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from retinue.actors.agents.output import OutputType, output_type
     from retinue.actors.agents.parsers import Parsed, ParsedCall, Parser, StrParser
+    from retinue.actors.agents.parsers_json import JSONParser
     from retinue.actors.agents.parsers_text import InterpreterParser, MixedToolParser, PluginParser, ToolParser
     from retinue.actors.approvals.messages import ApprovalEvent, ApprovalStatistics, Interrupted
     from retinue.actors.approvals.review import Review
@@ -235,6 +236,7 @@ __all__ = [
     "HookContext",
     "InterpreterParser",
     "Interrupted",
+    "JSONParser",
     "KeyFile",
     "KeyFileError",
     "KeyRing",
@@ -436,6 +438,7 @@ _HOMES = {
     "HookContext": "retinue.actors.agents.hooks",
     "InterpreterParser": "retinue.actors.agents.parsers_text",
     "Interrupted": "retinue.actors.approvals.messages",
+    "JSONParser": "retinue.actors.agents.parsers_json",
     "KeyFile": "retinue.security.keys",
     "KeyFileError": "retinue.security.errors",
     "KeyRing": "retinue.security.keys",
