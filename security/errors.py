@@ -145,15 +145,23 @@ class ApprovalRequired(AuthorityError):
         operation: The operation's dotted name.
         path: The path of the actor that was addressed.
         requests: What a person is asked, one for each consent that is missing; they wait at the desk (`system.approvals`). Empty where there is no desk.
+        run: Where an agent has parked its run for this: the run, to go on with by `rt.Resume(run)` once it is decided. Else None.
     """
 
     def __init__(
-        self, text: str, *, operation: str | None = None, path: str | None = None, requests: Iterable[ApprovalRequest] = ()
+        self,
+        text: str,
+        *,
+        operation: str | None = None,
+        path: str | None = None,
+        requests: Iterable[ApprovalRequest] = (),
+        run: str | None = None,
     ) -> None:
         super().__init__(text)
         self.operation = operation
         self.path = path
         self.requests = tuple(requests)
+        self.run = run
 
     @property
     def request(self) -> ApprovalRequest:

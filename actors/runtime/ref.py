@@ -29,6 +29,7 @@ from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.handlers import DEF
+from retinue.actors.runtime.lending import ask_lent, lent
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import enter, enter_async, not_awaited, run_context
 from retinue.mailbox.errors import Unhandled
@@ -230,6 +231,14 @@ class Ref(Generic[A_co]):
         if timeout is not None:
             check_timeout(timeout)
         kernel.check_thread("ask", self)
+        turn: Any = current()
+        if cell.relays and context is None and not approvals and not detached and kernel.plain:
+            in_turn = turn.__class__ is Delivery and turn.cell.kernel is kernel and turn.depth < MAX_DEPTH
+            handler = cell.handlers.get(message.__class__)
+            worker = lent(cell, handler) if handler is not None and (in_turn or turn is kernel.roots) else None
+            if worker is not None:
+                lender = (turn.security, turn, turn.depth + 1) if in_turn else (kernel.root, None, 1)
+                return await ask_lent(cell, worker, handler, message, *lender, timeout)
         try:
             if cell.spec.coerces and message.__class__ not in cell.handlers:
                 made = addressed(cell, message, streamed=False)[1]
@@ -243,7 +252,6 @@ class Ref(Generic[A_co]):
             slot = delivery.slot = (DetachedSlot if detached else AskSlot)(kernel, delivery)
             return await post_and_wait(cell, kernel, delivery, slot)
         except RetinueError as error:
-            turn: Any = current()
             if turn.__class__ is Delivery:  # a refusal at once is an answer too, however it came about
                 note_received(turn, error)
             await breathe_now_and_then(kernel)  # what is refused at once never suspends

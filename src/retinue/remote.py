@@ -123,7 +123,7 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.Expired: Crossing(403, _DENIED),
     e.BudgetExceeded: Crossing(403, (*_DENIED, _Field("resource", "resource", _text, needed=True), *_fields("account"))),
     e.AuditUnavailable: Crossing(503, _DENIED),
-    e.ApprovalRequired: Crossing(428, _fields("operation", "path")),  # and "requests", by hand below
+    e.ApprovalRequired: Crossing(428, _fields("operation", "path", "run")),  # and "requests", by hand below
     e.ApprovalError: Crossing(lambda error: _APPROVAL.get(error.reason, 403), _REASON),
     e.NoContext: Crossing(403),
     e.PatternError: Crossing(422),

@@ -19,7 +19,7 @@ SAMPLES = {
     errors.Expired: {"operation": "shop.read", "path": None, "subject": None},
     errors.BudgetExceeded: {"resource": "calls", "account": "a1", "operation": "shop.read", "path": "/user/shop", "subject": "ada"},
     errors.AuditUnavailable: {"operation": "shop.read", "path": "/user/shop", "subject": "ada"},
-    errors.ApprovalRequired: {"operation": "shop.pay", "path": "/user/shop"},
+    errors.ApprovalRequired: {"operation": "shop.pay", "path": "/user/shop", "run": "0/3f9a"},
     errors.ApprovalError: {"reason": "spent"},
     errors.TokenError: {"reason": "mac"},
     errors.GuardRefused: {"what": "path"},

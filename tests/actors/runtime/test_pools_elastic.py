@@ -132,7 +132,7 @@ async def test_while_starts_fail_nobody_more_is_hired(autojump_clock: MockClock,
             for number in range(10):
                 nursery.start_soon(pool.ask, Job(number, seconds=1))
             await trio.sleep(0.01)
-            assert len([one for one in system.actors()]) <= 11
+            assert len(system.actors()) <= 11
             broken.clear()
         assert trio.current_time() < 11
         assert conserved(system)
@@ -174,3 +174,103 @@ async def test_a_group_is_not_elastic() -> None:
         ref = await system.spawn(PoolWorker)
         with pytest.raises(rt.DefinitionError, match="a group takes"):
             await system.spawn_group([ref], pool=rt.Pool.elastic())
+
+
+# -- workers that are lent to their askers --------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_idle_worker_runs_in_its_askers_task() -> None:
+    class Where(rt.Actor):
+        @rt.handler
+        async def quick(self, _: Quick) -> str:
+            return trio.lowlevel.current_task().name
+
+        @rt.handler(shield=True)
+        async def job(self, _: Job) -> str:
+            return trio.lowlevel.current_task().name
+
+    async with make() as system:
+        pool = await system.spawn_pool(Where, pool=rt.Pool.elastic(), name="pool")
+        asks = system.statistics().sent
+        assert await pool.ask(Quick()) == trio.lowlevel.current_task().name
+        assert await pool.ask(Job()) != trio.lowlevel.current_task().name  # shielded: by the mailbox
+        assert system.statistics().sent == asks + 2 and conserved(system)
+
+
+async def test_a_lent_worker_that_suspends_times_out_fails_and_is_cancelled(autojump_clock: MockClock) -> None:
+    async with make() as system:
+        ledger = Ledger()
+        pool = await system.spawn_pool(PoolWorker, ledger, pool=rt.Pool.elastic(3), name="pool")
+        with pytest.raises(rt.AskTimeout):
+            await pool.ask(Job(1, seconds=10), timeout=1)
+        with trio.move_on_after(1):
+            await pool.ask(Job(2, seconds=10))
+        for work in ("fail", "declare"):
+            with pytest.raises(Exception, match=r"failed on 3|^$"):
+                await pool.ask(Job(3, work=work))
+        assert trio.current_time() == 2 and ledger.running == 0
+        assert await pool.ask(Job(4, seconds=1)) in "01"
+        assert await pool.ask(Quick()) in "01"
+        await system.wait_quiet()
+        assert conserved(system)
+
+
+async def test_a_lent_worker_takes_what_came_meanwhile(autojump_clock: MockClock) -> None:
+    async with make() as system:
+        ledger = Ledger()
+        pool = await system.spawn_pool(PoolWorker, ledger, pool=rt.Pool.elastic(1), name="pool")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pool.ask, Job(1, seconds=1))
+            await wait_all_tasks_blocked()
+            for number in (2, 3):
+                pool.tell(Job(number, seconds=1))
+        await trio.sleep(3)
+        assert ledger.numbers() == [1, 2, 3] and trio.current_time() == 4
+        assert conserved(system)
+
+
+async def test_asks_of_lent_workers_within_each_other_and_rings_of_them() -> None:
+    class Deep(PoolWorker):
+        pool: rt.Ref[Any]
+
+        @rt.handler
+        async def job(self, message: Job) -> str:
+            if message.number == 0:
+                return self.name
+            return self.name + await type(self).pool.ask(Job(message.number - 1))
+
+    async with make() as system:
+        Deep.pool = pool = await system.spawn_pool(Deep, pool=rt.Pool.elastic(30), name="pool")
+        assert len(await pool.ask(Job(20))) >= 21
+        single = Deep.pool = await system.spawn_pool(Deep, pool=rt.Pool.elastic(1), name="single")
+        with pytest.raises((rt.AskCycle, rt.AskTimeout)):
+            await single.ask(Job(1), timeout=0.2)
+        await system.wait_quiet()
+        assert conserved(system)
+
+
+async def test_the_gate_names_the_pool_and_not_the_worker() -> None:
+    class Strict(rt.Actor):
+        @rt.handler(requires="job.do")
+        def job(self, _: Job) -> str:
+            return self.ctx.security.subject
+
+    async with make() as system:
+        pool = await system.spawn_pool(Strict, pool=rt.Pool.elastic(), name="pool")
+        ada, eve = system.authority.mint("ada", ["job.do"]), system.authority.mint("eve", ["walk"])
+        caller = await system.spawn(Caller, pool, name="caller")
+        assert await caller.ask(Quick(), context=ada) == "ada"
+        with pytest.raises(rt.Denied) as caught:
+            await caller.ask(Quick(), context=eve)
+        assert caught.value.path == "/user/pool"
+        assert await caller.ask(Quick(), context=ada) == "ada"
+        assert conserved(system)
+
+
+class Caller(rt.Actor):
+    def __init__(self, to: rt.Ref[Any]) -> None:
+        self.to = to
+
+    @rt.handler
+    async def quick(self, _: Quick) -> Any:
+        return await self.to.ask(Job())
