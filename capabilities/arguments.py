@@ -98,7 +98,8 @@ class Reader:
             except (ClassValidationError, Misfit, RecursionError):
                 return self._leniently(given)
         raise BadArguments(
-            f"the arguments of {self._label!r} are a JSON text or a mapping by name, not {shown(arguments)}. Nothing was run.", tool=self._label
+            f"the arguments of {self._label!r} are a JSON text or a mapping by name, not {shown(arguments)}. Nothing was run.",
+            tool=self._label,
         )
 
     def _again(self, text: str, truncated: bool, notes: list[str] | None) -> Any:
@@ -129,7 +130,10 @@ class Reader:
             except (ClassValidationError, Misfit, RecursionError):
                 pass
         made = self._leniently(value)
-        self._note(notes, f"a value in the {self._what} of {self._label!r} was written in another form than the schema's, and was read as what it says")
+        self._note(
+            notes,
+            f"a value in the {self._what} of {self._label!r} was written in another form than the schema's, and was read as what it says",
+        )
         return made
 
     def _leniently(self, value: Any) -> Any:

@@ -14,8 +14,12 @@ __all__ = ["Documentation", "described_fields", "documentation_of"]
 LONGEST: Final = 100_000
 """Characters of a docstring that are looked at."""
 
-_HEADER: Final = re.compile(r"^[ \t]+(?:Args|Arguments|Parameters|Params|Keyword Args|Returns|Yields|Raises|Attributes)[ \t]*:[ \t]*$", re.MULTILINE)
-_ENTRY: Final = re.compile(r"^[ \t]*[-*]?[ \t]*`{0,2}\*{0,2}(?P<name>[^\W\d]\w*)`{0,2}[ \t]*(?:\([^\n]*\))?[ \t]*:[ \t]+(?P<text>\S[^\n]*)$", re.MULTILINE)
+_HEADER: Final = re.compile(
+    r"^[ \t]+(?:Args|Arguments|Parameters|Params|Keyword Args|Returns|Yields|Raises|Attributes)[ \t]*:[ \t]*$", re.MULTILINE
+)
+_ENTRY: Final = re.compile(
+    r"^[ \t]*[-*]?[ \t]*`{0,2}\*{0,2}(?P<name>[^\W\d]\w*)`{0,2}[ \t]*(?:\([^\n]*\))?[ \t]*:[ \t]+(?P<text>\S[^\n]*)$", re.MULTILINE
+)
 _ROLE: Final = re.compile(r":[a-z]+:`~?([^`\n]*)`")
 
 

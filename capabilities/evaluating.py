@@ -23,7 +23,13 @@ def evaluate_in(annotation: Any, module: str | Mapping[str, Any], names: Mapping
         module: The module's name, or the namespace, in which it is written.
         names: What else it may name.
     """
-    space = dict(vars(sys.modules[module])) if isinstance(module, str) and module in sys.modules else {} if isinstance(module, str) else dict(module)
+    space = (
+        dict(vars(sys.modules[module]))
+        if isinstance(module, str) and module in sys.modules
+        else {}
+        if isinstance(module, str)
+        else dict(module)
+    )
     # get_type_hints is the public evaluator, and it wants something that carries annotations.
     carrier = type("carrier", (), {"__annotations__": {"it": annotation}, "__module__": __name__})
     try:

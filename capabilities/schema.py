@@ -167,7 +167,9 @@ class Schemas(cattrs.Converter):
             text = kind if isinstance(kind, str) else kind.__forward_arg__
             meant = evaluate_in(text, self._module, self._names)
             if meant is Unresolved:
-                raise Unsupported(f"{text!r}, a name that cannot be found: define or import it at the top of {self._module} (not under TYPE_CHECKING)")
+                raise Unsupported(
+                    f"{text!r}, a name that cannot be found: define or import it at the top of {self._module} (not under TYPE_CHECKING)"
+                )
             return meant
         return None
 
@@ -329,5 +331,3 @@ def is_enforceable(schema: Any) -> bool:
 def schema_text(schema: dict[str, Any]) -> str:
     """A schema as JSON text, the same for the same schema. Characters stand for themselves: escapes cost tokens."""
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-
-

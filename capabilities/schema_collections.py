@@ -32,7 +32,9 @@ def collection_shape(shape_of: ShapeOf, kind: Any) -> Shape | None:
     if origin in _SETS:
         item = shape_of(arguments[0]) if arguments else ANY
         make = frozenset if origin in (frozenset, abc.Set) else set
-        return Shape({"type": "array", "items": item.schema, "uniqueItems": True}, _array(item, make), f"an array, each item {item.words}", ARRAY)
+        return Shape(
+            {"type": "array", "items": item.schema, "uniqueItems": True}, _array(item, make), f"an array, each item {item.words}", ARRAY
+        )
     if origin in _MAPPINGS:
         return _mapping(shape_of, arguments)
     return None
@@ -183,5 +185,3 @@ def _any_of(shapes: list[Shape]) -> dict[str, Any]:
     if {} in schemas:
         return {}
     return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-
-

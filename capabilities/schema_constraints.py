@@ -43,7 +43,9 @@ def constrained(shape: Shape, metadata: Iterable[Any]) -> Shape:
             said = said.format(bound)
             words.append(said)
             checks.append((said, _check(holds, bound)))
-            key = keyword if keyword not in ("min", "max") else f"{keyword}{_LENGTH_OF.get(next(iter(shape.kinds - {'null'}), ''), 'Length')}"
+            key = (
+                keyword if keyword not in ("min", "max") else f"{keyword}{_LENGTH_OF.get(next(iter(shape.kinds - {'null'}), ''), 'Length')}"
+            )
             if isinstance(bound, int | float):
                 schema[key] = bound
         predicate = getattr(one, "func", None)
@@ -84,7 +86,9 @@ def _flat(metadata: Iterable[Any]) -> Iterator[Any]:
         inner = getattr(one, "metadata", None)
         if isinstance(inner, list | tuple):
             yield from _flat(inner)
-        elif getattr(one, "__is_annotated_types_grouped_metadata__", False) and not any(getattr(one, name, None) is not None for name, *_ in _NUMBERS):
+        elif getattr(one, "__is_annotated_types_grouped_metadata__", False) and not any(
+            getattr(one, name, None) is not None for name, *_ in _NUMBERS
+        ):
             yield from _flat(list(one))
 
 

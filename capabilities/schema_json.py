@@ -247,5 +247,3 @@ def shape_of_schema(schema: Mapping[str, Any], root: Mapping[str, Any] | None = 
         Unsupported: It is none.
     """
     return _Reader(schema if root is None else root, is_lenient=is_lenient).shape(schema)
-
-

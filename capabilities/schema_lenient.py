@@ -18,6 +18,7 @@ from retinue.security.records import Member, Record
 
 __all__ = ["lenient"]
 
+
 def lenient(shape: Shape, strict: Shape) -> Shape:
     """The same shape, read leniently.
 

@@ -37,7 +37,7 @@ class Field:
     name: str
     annotation: Any
     required: bool
-    default: Any = attrs.NOTHING
+    default: Any = attrs.field(factory=lambda: attrs.NOTHING)  # as a plain default it would mean that there is none
     description: str = ""
 
 
@@ -66,7 +66,11 @@ def is_named_tuple(kind: Any) -> bool:
 
 def is_model(kind: Any) -> bool:
     """Whether it is a pydantic model; pydantic is not imported for that."""
-    return isinstance(kind, type) and any(base.__module__.partition(".")[0] == "pydantic" for base in kind.__mro__) and hasattr(kind, "model_validate")
+    return (
+        isinstance(kind, type)
+        and any(base.__module__.partition(".")[0] == "pydantic" for base in kind.__mro__)
+        and hasattr(kind, "model_validate")
+    )
 
 
 def typed_dict_fields(cls: Any, names: Mapping[str, Any]) -> list[Field]:
@@ -97,9 +101,7 @@ def named_tuple_fields(cls: Any, names: Mapping[str, Any]) -> list[Field]:
     untyped = [name for name in cls._fields if name not in hints]
     if untyped:
         raise Unsupported(f"{cls.__qualname__}, a named tuple whose field {untyped[0]!r} has no type: derive it from typing.NamedTuple")
-    return [
-        Field(name, hints[name], name not in cls._field_defaults, cls._field_defaults.get(name, attrs.NOTHING)) for name in cls._fields
-    ]
+    return [Field(name, hints[name], name not in cls._field_defaults, cls._field_defaults.get(name, attrs.NOTHING)) for name in cls._fields]
 
 
 def _hints(cls: Any, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +156,12 @@ def unknown(name: object, known: Iterable[str]) -> Problem:
     alike = {_bare(one): one for one in names}
     near = alike.get(_bare(said)) or next(iter(difflib.get_close_matches(said, names, 1)), None)
     listed = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
-    return Problem(said, f"no such name, but one of: {listed}" if names else "no such name: there are none", "a value", f"did you mean {near!r}?" if near else "")
+    return Problem(
+        said,
+        f"no such name, but one of: {listed}" if names else "no such name: there are none",
+        "a value",
+        f"did you mean {near!r}?" if near else "",
+    )
 
 
 def _bare(name: str) -> str:
@@ -217,7 +224,8 @@ def model_shape(cls: Any, hoist: Callable[[dict[str, Any]], dict[str, Any]]) -> 
 
 
 def _of_model(error: Mapping[str, Any]) -> Problem:
-    problem = Problem("", str(error.get("msg", "what its class accepts"))[:200], shown(error.get("input")))
+    said = str(error.get("msg", "what its class accepts"))[:200].removeprefix("Input should be ")
+    problem = Problem("", said, "nothing" if error.get("type") == "missing" else shown(error.get("input")))
     for place in reversed(error.get("loc", ())):
         problem = under(problem, place if isinstance(place, int) else str(place))
     return problem

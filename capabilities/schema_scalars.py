@@ -157,7 +157,9 @@ def _decimal_shape() -> Shape:
 
     def load(value: Any, _: Any = None) -> Decimal:
         written = getattr(value, "text", None)  # of a `Number`
-        return as_text(written if written is not None else str(value) if type(value) is int else repr(value) if type(value) is float else value)
+        return as_text(
+            written if written is not None else str(value) if type(value) is int else repr(value) if type(value) is float else value
+        )
 
     return Shape(shape.schema, load, shape.words, STRING | NUMBER, cls=Decimal)
 

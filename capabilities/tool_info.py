@@ -97,7 +97,9 @@ def _taken(function: Any) -> tuple[dict[str, Any], bool]:
 
 def _row(given: Any, index: int, where: str, takes: Mapping[str, Any]) -> tuple[str, dict[str, Any], bool]:
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str) or not given["name"]:
-        raise DefinitionError(f"{where}: its tool_params[{index}] is an object with a name, a type, a description and whether it is required")
+        raise DefinitionError(
+            f"{where}: its tool_params[{index}] is an object with a name, a type, a description and whether it is required"
+        )
     name: str = given["name"]
     required = given.get("required", False)
     if type(required) is not bool:
@@ -147,13 +149,17 @@ def _check_against(rows: list[tuple[str, dict[str, Any], bool]], takes: Mapping[
         raise DefinitionError(f"{where}: its tool_params have {twice!r} twice: keep one")
     stray = next((name for name in names if name not in takes), None)
     if stray is not None and not open_ended:
-        raise DefinitionError(f"{where}: its tool_params have {stray!r}, which the function does not take. It takes {', '.join(takes) or 'nothing'}")
+        raise DefinitionError(
+            f"{where}: its tool_params have {stray!r}, which the function does not take. It takes {', '.join(takes) or 'nothing'}"
+        )
     missing = next((name for name, default in takes.items() if default is inspect.Parameter.empty and name not in names), None)
     if missing is not None:
         raise DefinitionError(f"{where}: the function takes {missing!r}, which has no default and is not in its tool_params: add it there")
 
 
-def _fields(rows: list[tuple[str, dict[str, Any], bool]], takes: Mapping[str, Any], where: str, *, is_lenient: bool) -> tuple[MessageField, ...]:
+def _fields(
+    rows: list[tuple[str, dict[str, Any], bool]], takes: Mapping[str, Any], where: str, *, is_lenient: bool
+) -> tuple[MessageField, ...]:
     names = field_names(name for name, _, _ in rows)
     fields: list[MessageField] = []
     for name, schema, required in rows:
@@ -161,11 +167,10 @@ def _fields(rows: list[tuple[str, dict[str, Any], bool]], takes: Mapping[str, An
             shape = shape_of_schema(schema, is_lenient=is_lenient)
         except Unsupported as error:
             raise DefinitionError(f"{where}: its parameter {name!r} is {error}") from None
-        default = attrs.NOTHING if required else takes.get(name, ABSENT)
-        fields.append(MessageField(name, names[name], _ANNOTATIONS.get(str(schema.get("type")), Any), shape, default))
+        default = attrs.NOTHING if required else takes.get(name)
+        omitted = not required and name not in takes
+        fields.append(MessageField(name, names[name], _ANNOTATIONS.get(str(schema.get("type")), Any), shape, default, omitted))
     return tuple(fields)
 
 
 _ANNOTATIONS: Final[Mapping[str, Any]] = {"string": str, "integer": int, "number": float, "boolean": bool}
-ABSENT: Final = None
-"""What a field has whose parameter was not given, and of which the function (it takes **kwargs) has no default."""

@@ -206,7 +206,9 @@ def _check_options(recipe: Recipe, kind: str, source: str) -> None:
     options = recipe.options
     where = f"the tool {recipe.name!r} ({source})"
     if options.blocking and kind in ("async", "asyncgen"):
-        raise DefinitionError(f"{where} is an `async def` with blocking=True: write a plain `def`, which runs in a thread, or leave blocking= out")
+        raise DefinitionError(
+            f"{where} is an `async def` with blocking=True: write a plain `def`, which runs in a thread, or leave blocking= out"
+        )
     if options.loop == "asyncio" and kind in ("def", "generator"):
         raise DefinitionError(f"{where} is a plain `def` with loop='asyncio': write `async def`, or leave loop= out")
     if options.requires is None:

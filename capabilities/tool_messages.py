@@ -31,13 +31,15 @@ class MessageField:
         annotation: The type of its values.
         shape: How it is read.
         default: The default, or NOTHING.
+        omitted: Whether the function is not given it where it is None: it was not said, and the function has no default for it.
     """
 
     name: str
     field: str
     annotation: Any
     shape: Shape
-    default: Any = attrs.NOTHING
+    default: Any = attrs.field(factory=lambda: attrs.NOTHING)  # as a plain default it would mean that there is none
+    omitted: bool = False
 
 
 def field_names(names: Iterable[str]) -> dict[str, str]:
@@ -76,7 +78,9 @@ def message_class(label: str, fields: Iterable[MessageField], *, timeout: float 
     renamed = {one.field: one.name for one in listed if one.field != one.name}
     # Its name is part of generated code; the qualified one is what people read.
     name = "".join(character if character.isalnum() else "_" for character in label)
-    made: type[Request[ToolResult]] = message(timeout=timeout)(new_class(name, (Request[ToolResult],), exec_body=lambda space: space.update(body)))
+    made: type[Request[ToolResult]] = message(timeout=timeout)(
+        new_class(name, (Request[ToolResult],), exec_body=lambda space: space.update(body))
+    )
     if renamed:
         made.__argument_names__ = renamed  # type: ignore[attr-defined]
     return made
@@ -110,28 +114,39 @@ def caller(
 ) -> Callable[[Any, Any], Any]:
     """What calls the function with a message's arguments, and with the context where it takes one: `invoke(message, context)`."""
     by_position = set(positional)
-    before = [f"message.{one.field}" for one in fields if one.name in by_position]
+    arguments = [f"message.{one.field}" for one in fields if one.name in by_position]
     if context_by_position:
-        before.append("context")
-    named = [f"{one.name}=message.{one.field}" for one in fields if one.name not in by_position and one.name.isidentifier() and not keyword.iskeyword(one.name)]
-    odd = [
-        f"{one.name!r}: message.{one.field}"
-        for one in fields
-        if one.name not in by_position and not (one.name.isidentifier() and not keyword.iskeyword(one.name))
-    ]
+        arguments.append("context")
+    odd: list[MessageField] = []
+    for one in fields:
+        if one.name in by_position:
+            continue
+        if one.omitted or not one.name.isidentifier() or keyword.iskeyword(one.name):
+            odd.append(one)
+        else:
+            arguments.append(f"{one.name}=message.{one.field}")
     if context is not None and not context_by_position:
-        named.append(f"{context}=context")
-    arguments = [*before, *named, *([f"**{{{', '.join(odd)}}}"] if odd else [])]
+        arguments.append(f"{context}=context")
+    if odd:
+        arguments.append(f"**{_mapping(odd)}")
     return _compiled("invoke", f"return function({', '.join(arguments)})", function=function)
 
 
 def filler(fields: Iterable[MessageField], context: str | None = None) -> Callable[[Any, Any], dict[str, Any]]:
     """What gives a message's arguments by the parameters' names: `fill(message, context)`."""
-    pairs = [f"{one.name!r}: message.{one.field}" for one in fields]
-    if context is not None:
-        pairs.append(f"{context!r}: context")
-    made: Callable[[Any, Any], dict[str, Any]] = _compiled("fill", f"return {{{', '.join(pairs)}}}")
+    last = f", {context!r}: context" if context is not None else ""
+    made: Callable[[Any, Any], dict[str, Any]] = _compiled(
+        "fill", f"return {{**{_mapping(fields)}{last}}}" if last else f"return {_mapping(fields)}"
+    )
     return made
+
+
+def _mapping(fields: Iterable[MessageField]) -> str:
+    """The text of a dict of arguments by name, without those that are left out."""
+    listed = list(fields)
+    always = ", ".join(f"{one.name!r}: message.{one.field}" for one in listed if not one.omitted)
+    perhaps = [f"**({{{one.name!r}: message.{one.field}}} if message.{one.field} is not None else {{}})" for one in listed if one.omitted]
+    return f"{{{', '.join([*([always] if always else []), *perhaps])}}}"
 
 
 def _compiled(name: str, body: str, **scope: Any) -> Any:

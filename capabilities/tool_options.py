@@ -42,7 +42,9 @@ def _requires(value: object) -> str | None:
 def _approval(value: object) -> ApprovalRule:
     if isinstance(value, bool) or callable(value):
         return value
-    raise _option("approval", value, "True, False, or a function of the call's message of which only a literal False means that nobody is asked")
+    raise _option(
+        "approval", value, "True, False, or a function of the call's message of which only a literal False means that nobody is asked"
+    )
 
 
 def _risk(value: object) -> Risk | None:
@@ -60,7 +62,9 @@ def _timeout(value: object) -> float:
 def _blocking(value: object) -> bool | None:
     if value is None or type(value) is bool:
         return value
-    raise _option("blocking", value, "True (in a thread), False (in the loop), or None (a plain `def` in a thread, an `async def` in the loop)")
+    raise _option(
+        "blocking", value, "True (in a thread), False (in the loop), or None (a plain `def` in a thread, an `async def` in the loop)"
+    )
 
 
 def _loop(value: object) -> Loop:

@@ -33,7 +33,7 @@ class Parameter:
 
     name: str
     annotation: Any
-    default: Any = attrs.NOTHING
+    default: Any = attrs.field(factory=lambda: attrs.NOTHING)  # as a plain default it would mean that there is none
     description: str = ""
     positional: bool = False
 

@@ -1,10 +1,10 @@
 """Toolkits: objects with methods that are tools. What is not marked is no tool, whatever it is called and whoever asks for it by name.
 
-    class Files(Toolkit):
-        @tool
-        def read(self, path: str) -> str: ...
+class Files(Toolkit):
+    @tool
+    def read(self, path: str) -> str: ...
 
-    Agent(tools=[Files("/srv/reports")])   # the tool Files.read
+Agent(tools=[Files("/srv/reports")])   # the tool Files.read
 """
 
 from __future__ import annotations

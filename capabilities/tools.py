@@ -132,7 +132,9 @@ def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
     if isinstance(given, Tool):
         return (given,)
     if isinstance(given, ToolMethod):
-        raise DefinitionError(f"{given!r} is a method of a toolkit's class: give an instance of the toolkit, {given.owner}(), and all its tools come with it")
+        raise DefinitionError(
+            f"{given!r} is a method of a toolkit's class: give an instance of the toolkit, {given.owner}(), and all its tools come with it"
+        )
     if isinstance(given, type):
         kind = "toolkit" if is_toolkit(given) else "class"
         raise DefinitionError(f"{given.__qualname__} is a {kind}, and tools belong to instances: give {given.__name__}(…)")
@@ -144,7 +146,9 @@ def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
     if is_toolkit(type(given)):
         return tools_of_toolkit(given)
     if isinstance(given, str):
-        raise DefinitionError(f"{given!r} is the name of a tool, and names are looked up in a registry or a folder first: give the tool itself")
+        raise DefinitionError(
+            f"{given!r} is the name of a tool, and names are looked up in a registry or a folder first: give the tool itself"
+        )
     if not callable(given):
         raise DefinitionError(
             f"an object of type {type(given).__name__} is no tool: give a typed function, a function with tool_info, what @rt.tool made, or an instance of a toolkit "
