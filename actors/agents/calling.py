@@ -39,12 +39,12 @@ BAD = frozenset({"unknown", "arguments", "parsing"})
 
 async def all_at_once(
     turn: Turn, calls: Sequence[Any], carry: Callable[[Turn, Any], Awaitable[Outcome]], id_of: Callable[[Any], str]
-) -> dict[str, Outcome]:
-    """Carries calls out at the same time. Raises the first error of the run itself (a limit, say), when all have ended."""
-    outcomes: dict[str, Outcome] = {}
+) -> None:
+    """Carries calls out at the same time, into the run's outcomes. Raises the first error of the run itself (a limit, say), when all have ended."""
+    outcomes = turn.outcomes
     if not turn.streamed and len(calls) == 1:
         outcomes[id_of(calls[0])] = await carry(turn, calls[0])
-        return outcomes
+        return
     errors: list[Exception] = []
     send, receive = trio.open_memory_channel[Any](math.inf)
 
@@ -72,7 +72,6 @@ async def all_at_once(
         turn.outbox = None
     if errors:
         raise errors[0]
-    return outcomes
 
 
 async def carry_out(turn: Turn, call: ToolCall) -> Outcome:

@@ -55,8 +55,8 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_run", "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "home", "items", "notices", "number", "outbox", "parked", "said",
-        "session", "spent", "state", "streamed", "wait",
+        "_about", "_run", "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "home", "items", "notices", "number", "outbox", "outcomes", "parked", "resuming",
+        "said", "session", "spent", "state", "streamed", "wait",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +87,9 @@ class Turn:
         self.number = state.turn + 1
         self.parked: str | None = None
         self.outbox: Any = None
+        self.outcomes: dict[str, Step | ParkedCall] = {}
         self.bad = False
+        self.resuming = False
         self.edits: dict[str, str | None] = {}
         self.budget: Budget | None = home.ctx.budget if home.ctx.security.accounts else None
         self.answering = Answering(definition) if definition.output is not None else None
@@ -149,8 +151,12 @@ class Turn:
             await self.run_hooks("on_resume", request)
         calls = parked.items[-1]
         assert isinstance(calls, Step)
-        outcomes = await all_at_once(self, parked.waiting, resume_call, _id_of_waiting) if parked.waiting else {}
-        await self._take(calls, {**parked.results, **outcomes})
+        self.outcomes = dict(parked.results)
+        self.resuming = True
+        if parked.waiting:
+            await all_at_once(self, parked.waiting, resume_call, _id_of_waiting)
+        await self._take(calls)
+        self.resuming = False
         return await self._loop()
 
     async def _loop(self) -> AgentMessage:
@@ -184,13 +190,16 @@ class Turn:
             self.said.clear()
             step = Step("tool_calls", completion.text, True, None, None, calls, None, self.number, completion.reasoning or None)
             self.items.append(step)
+            self.outcomes = {**found}
             self.spent.before_tools(len(calls))
             wanted = [call for call in calls if call.id not in found] if found else calls
-            outcomes = await all_at_once(self, wanted, carry_out, _id_of_call) if wanted else {}
-            await self._take(step, {**found, **outcomes} if found else outcomes)
+            if wanted:
+                await all_at_once(self, wanted, carry_out, _id_of_call)
+            await self._take(step)
 
-    async def _take(self, step: Step, outcomes: dict[str, Any]) -> None:
+    async def _take(self, step: Step) -> None:
         """Takes the results of a reply's calls in their order. Raises ApprovalRequired where some wait, and RunLimitReached after too many bad ones."""
+        outcomes: dict[str, Any] = self.outcomes
         waiting = [outcome for call in step.calls if (outcome := outcomes[call.id]).__class__ is ParkedCall]
         if waiting:
             raise await park(self, {key: each for key, each in outcomes.items() if each.__class__ is Step}, waiting)
@@ -336,14 +345,16 @@ class Turn:
             await emit(RunEnd(seen))
         return seen
 
-    def keep_partial(self, why: str, error: Any = "cancelled") -> str:
+    def keep_partial(self, why: str) -> str:
         """Commits what there is, with a valid history: each call has a result. Nothing where nothing was said or done. Returns what was being said."""
         said = "".join(self.said)
-        if len(self.items) < (1 if said else 2):
-            return said
+        if self.resuming or len(self.items) < (1 if said else 2):
+            return said  # a parked run is parked still
         last = self.items[-1]
         if isinstance(last, Step) and last.kind == "tool_calls":
-            self.items.extend(result_step(self, call, ToolResult.failed(error, why)) for call in last.calls)
+            for call in last.calls:
+                outcome = self.outcomes.get(call.id)
+                self.items.append(outcome if isinstance(outcome, Step) else result_step(self, call, ToolResult.failed("cancelled", why)))
         self.items.append(self.reply(said, partial=True))
         self.home.commit(self)
         return said

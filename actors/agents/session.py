@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine
+from contextlib import aclosing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +78,9 @@ class Session(Actor):
     @handler(raises=Exception)
     async def stream(self, message: StreamRun) -> AsyncIterator[AgentEvent]:
         """Any of these, with a reader."""
-        async for event in events_of(self._run(message.request, streamed=True)):
-            yield event
+        async with aclosing(events_of(self._run(message.request, streamed=True))) as events:
+            async for event in events:
+                yield event
 
     async def _run(self, request: Any, *, streamed: bool) -> AgentMessage:
         key = self._key

@@ -1,0 +1,288 @@
+"""An agent answers, remembers, and carries out what its model calls for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.lowlevel
+
+import retinue as rt
+from agent_players import agent_system, calls, read, results, said_to
+from retinue import llm
+
+
+async def test_an_answer_is_signed_with_the_last_part_of_the_agents_path_and_carries_the_usage_of_the_run() -> None:
+    async with agent_system(["Hello!"]) as (_, agent):
+        reply = await agent.ask("Say hello")
+    assert (reply.content, reply.sender, reply.session, reply.partial, reply.usage.requests) == ("Hello!", "agent", "0", False, 1)
+
+
+async def test_what_was_said_before_is_told_to_the_model_again() -> None:
+    told: list[llm.Complete] = []
+    async with agent_system(said_to(told, "Hi, Ada.", "Ada."), instructions="Be brief.") as (_, agent):
+        await agent.ask("I am Ada")
+        await agent.ask("Who am I?")
+    assert [(each.role, each.content) for each in told[1].messages] == [
+        ("system", "Be brief."),
+        ("user", "I am Ada"),
+        ("assistant", "Hi, Ada."),
+        ("user", "Who am I?"),
+    ]
+    assert told[1].messages[:3] == (*told[0].messages, told[1].messages[2])  # the prefix stays, for the provider's cache
+
+
+async def test_instructions_may_be_a_function_of_the_conversation_also_an_async_one() -> None:
+    told: list[llm.Complete] = []
+
+    async def later(conversation: rt.Conversation) -> str:
+        await trio.lowlevel.checkpoint()
+        return f"{len(conversation.items)} items, and you are {conversation.name}"
+
+    async with agent_system(said_to(told, "a", "b"), instructions=later) as (_, agent):
+        await agent.ask("one")
+        await agent.ask("two")
+    assert [request.messages[0].content for request in told] == ["1 items, and you are agent", "3 items, and you are agent"]
+
+
+async def test_the_calls_of_one_reply_run_at_the_same_time_and_are_answered_in_their_order() -> None:
+    both = trio.Event()
+    here: list[str] = []
+
+    async def slow() -> str:
+        """Waits for the other."""
+        here.append("slow")
+        with trio.fail_after(5):
+            await both.wait()
+        return "slow is done"
+
+    async def quick() -> str:
+        """Lets the other go on."""
+        here.append("quick")
+        both.set()
+        return "quick is done"
+
+    told: list[llm.Complete] = []
+    async with agent_system(said_to(told, calls("slow", "quick"), "done"), tools=[slow, quick]) as (_, agent):
+        reply = await agent.ask("go")
+        memory = await agent.ask(rt.GetMemory())
+    assert reply.content == "done"
+    assert sorted(here) == ["quick", "slow"]
+    assert [(step.tool, step.text, step.ok) for step in results(memory)] == [
+        ("slow", "slow is done", True),
+        ("quick", "quick is done", True),
+    ]
+    assert [message.role for message in told[1].messages] == ["user", "assistant", "tool", "tool"]
+    assert [each.tool_call_id for each in told[1].messages[2:]] == [call.id for call in told[1].messages[1].tool_calls]
+
+
+def add(left: int, right: int) -> int:
+    """Adds.
+
+    Args:
+        left: One.
+        right: Another.
+    """
+    return left + right
+
+
+BAD_CALLS = {
+    "a tool that is not there": (("ad", "{}"), "unknown", "Did you mean add? The tools are: add, raise_"),
+    "an argument of another type": (("add", '{"left": 1, "right": "many"}'), "arguments", "right"),
+    "a missing argument": (("add", '{"left": 1}'), "arguments", "right"),
+    "an argument that nobody takes": (("add", '{"left": 1, "right": 2, "rigth": 3}'), "arguments", "rigth"),
+    "half of a JSON text": (("add", '{"left": 1, "right"'), "arguments", ""),
+    "no object": (("add", "[1, 2]"), "arguments", ""),
+    "a private attribute": (("__init__", "{}"), "unknown", "there is no tool '__init__'"),
+    "a tool that raises": (("raise_", "{}"), "raised", "ValueError"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_CALLS)
+async def test_a_bad_call_is_a_result_that_says_what_is_wrong_and_the_run_goes_on(what: str) -> None:
+    call, error, text = BAD_CALLS[what]
+
+    async def raise_() -> str:
+        """Raises."""
+        raise ValueError("never")
+
+    async with agent_system([llm.tool_calls(call), "sorry"], tools=[add, raise_]) as (_, agent):
+        assert (await agent.ask("go")).content == "sorry"
+        [step] = results(await agent.ask(rt.GetMemory()))
+    assert (step.ok, step.error) == (False, error)
+    assert text in step.text and "Traceback" not in step.text
+
+
+async def test_a_call_that_the_token_limit_cut_off_is_not_run() -> None:
+    ran: list[str] = []
+
+    async def note(text: str = "") -> str:
+        """Notes."""
+        ran.append(text)
+        return "noted"
+
+    cut = llm.Completion("", "m", finish_reason="length", tool_calls=(llm.ToolCall("c1", "note", '{"text": "a"}', truncated=True),))
+    async with agent_system([cut, "shorter"], tools=[note]) as (_, agent):
+        await agent.ask("go")
+        [step] = results(await agent.ask(rt.GetMemory()))
+    assert ran == [] and step.error == "arguments" and "cut off" in step.text
+
+
+async def test_an_operation_that_the_asker_lacks_is_refused_and_the_model_is_told() -> None:
+    ran: list[int] = []
+
+    async def delete() -> str:
+        """Deletes."""
+        ran.append(1)
+        return "deleted"
+
+    async with agent_system([calls("delete"), "I may not."], tools=[delete]) as (system, agent):
+        ada = system.authority.mint("ada", ["model.complete"])
+        assert (await agent.ask("delete it", context=ada)).content == "I may not."
+        [step] = results(await agent.ask(rt.GetMemory(), context=ada))
+        assert step.error == "denied" and "not permitted" in step.text and ran == []
+
+
+async def test_who_may_not_ask_the_model_is_denied_and_nothing_is_remembered() -> None:
+    async with agent_system(["x"]) as (system, agent):
+        eve = system.authority.mint("eve", ["tool.**"])
+        with pytest.raises(rt.Denied):
+            await agent.ask("hi", context=eve)
+        assert (await agent.ask(rt.GetMemory(), context=eve)).items == ()
+
+
+BAD_INPUTS: dict[str, Any] = {
+    "nothing": "",
+    "blanks": " \n ",
+    "no content": rt.AgentMessage(None),
+    "bytes": rt.AgentMessage(b"hi"),
+    "half a character": "a\ud800",
+    "an empty list": rt.AgentMessage([]),
+    "too much": "x" * 10_000_001,
+    "a session without a name": rt.AgentMessage("hi", session=""),
+    "a session that is a number": rt.AgentMessage("hi", session=7),  # type: ignore[arg-type]
+    "a long name of a session": rt.AgentMessage("hi", session="s" * 129),
+    "what cannot be copied": rt.AgentMessage({"lock": open}, extra={"x": (number for number in [1])}),
+}
+
+
+@pytest.mark.parametrize("what", BAD_INPUTS)
+async def test_a_bad_input_is_refused_before_anything_is_done_and_the_next_one_is_fine(what: str) -> None:
+    async with agent_system(["fine"]) as (_, agent):
+        with pytest.raises(rt.BadInput) as caught:
+            await agent.ask(BAD_INPUTS[what])
+        assert "/user/agent" in str(caught.value) and len(str(caught.value)) < 500
+        [error] = await read(agent, BAD_INPUTS[what])
+        assert isinstance(error, rt.BadInput)
+        assert (await agent.ask("hi")).content == "fine"
+        assert len((await agent.ask(rt.GetMemory())).items) == 2
+
+
+@attrs.define
+class Point:
+    x: int
+    y: int
+
+
+async def test_content_that_is_no_text_is_told_as_text_and_nobody_can_change_what_is_remembered() -> None:
+    told: list[llm.Complete] = []
+    content = {"from": [1, 2]}
+    async with agent_system(said_to(told, "ok", "ok")) as (_, agent):
+        await agent.ask(rt.AgentMessage(content, extra={"a": [1]}))
+        content["from"].append(3)
+        memory = await agent.ask(rt.GetMemory())
+        memory.messages[0].content["from"].append(4)
+        assert (await agent.ask(rt.GetMemory())).messages[0].content == {"from": [1, 2]}
+        await agent.ask(rt.AgentMessage(Point(1, 2), session="p"))
+    assert json.loads(told[0].messages[0].content) == {"from": [1, 2]}
+    assert json.loads(told[1].messages[0].content) == {"x": 1, "y": 2}
+
+
+async def test_the_same_tool_name_twice_is_an_error_at_the_definition_that_names_both() -> None:
+    async def other(left: int) -> int:
+        """Another."""
+        return left
+
+    with pytest.raises(rt.DefinitionError, match="two tools are named 'add'"):
+        async with agent_system(["x"], tools=[add, rt.tool(name="add")(other)]):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tools": "add"}, "tools= is a str"),
+        ({"instructions": 7}, "instructions"),
+        ({"aggregator": 7}, "aggregator"),
+        ({"limits": 7}, "RunLimits"),
+        ({"sessions": 0}, "sessions"),
+    ],
+)
+async def test_what_cannot_be_an_agent_is_refused_where_it_is_spawned(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(rt.DefinitionError, match=words):
+        async with agent_system(["x"], **options):
+            pass
+
+
+async def test_a_model_that_fails_leaves_nothing_of_the_run_so_that_a_retry_does_not_repeat_its_input() -> None:
+    told: list[llm.Complete] = []
+    script = [calls("note"), llm.ModelFailed("overloaded", status=503), *said_to(told, "at last")]
+
+    async def note() -> str:
+        """Notes."""
+        return "noted"
+
+    async with agent_system(script, tools=[note]) as (_, agent):
+        with pytest.raises(llm.ModelFailed):
+            await agent.ask("hi")
+        assert (await agent.ask(rt.GetMemory())).items == ()
+        assert (await agent.ask("hi")).content == "at last"
+    assert [each.content for each in told[0].messages] == ["hi"]
+
+
+async def test_an_aggregator_that_raises_is_an_answer_and_does_not_restart_the_session() -> None:
+    raised = [ValueError("mine")]
+
+    def aggregate(conversation: rt.Conversation) -> list[llm.ChatMessage]:
+        if raised:
+            raise raised.pop()
+        return rt.default_aggregator(conversation)
+
+    async with agent_system(["fine"], aggregator=aggregate) as (_, agent):
+        with pytest.raises(ValueError, match="mine"):
+            await agent.ask("hi")
+        assert (await agent.ask("hi")).content == "fine"
+
+
+async def test_a_model_may_be_named_by_a_text_and_is_the_agents_child_then() -> None:
+    async with rt.ActorSystem("named") as system:
+        agent = await system.spawn(rt.Agent, model="scripted:Hello, Ada!", name="ada")
+        reply = await agent.ask("hi")
+        assert (reply.content, reply.sender) == ("Hello, Ada!", "ada")
+
+
+async def test_tools_given_for_one_run_exist_in_that_run_only() -> None:
+    told: list[llm.Complete] = []
+    stopped = trio.Event()
+
+    async def now() -> str:
+        """The time."""
+        return "noon"
+
+    async with agent_system(said_to(told, calls("now"), "noon", calls("now"), "unknown"), tools=[add]) as (_system, agent):
+        assert (await agent.ask(rt.Run("what time?", tools=[now]))).content == "noon"
+        await agent.ask("again")
+        memory = await agent.ask(rt.GetMemory())
+        assert [(step.ok, step.error) for step in results(memory)] == [(True, None), (False, "unknown")]
+        assert [[spec.name for spec in request.tools] for request in told] == [["add", "now"]] * 2 + [["add"]] * 2
+        stopped.set()
+
+
+async def test_a_run_may_not_bring_a_tool_of_a_name_that_the_agent_has() -> None:
+    async with agent_system(["x"], tools=[add]) as (_, agent):
+        with pytest.raises(rt.DefinitionError, match="two tools are named 'add'"):
+            await agent.ask(rt.Run("hi", tools=[add]))
+        assert (await agent.ask(rt.GetMemory())).items == ()
