@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 import retinue as rt
 from core_actors import Boom, Break, Double, Note, Notes, Plain
@@ -309,7 +308,7 @@ async def test_mail_that_comes_during_the_start_waits_for_its_end(loop_host: Hos
             await latch.until(entered=1)
             refs[0].tell(Note(1))
             nursery.start_soon(refs[0].ask, Note(2))
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
             assert log == []
             latch.open()
         assert log == ["started", 0, 1, 2]
@@ -341,7 +340,7 @@ async def test_mail_for_an_actor_that_fails_to_start_becomes_dead_letters_and_it
             await latch.until(entered=1)
             refs[0].tell(Note(1))
             nursery.start_soon(ask)
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
             latch.open()
         assert reasons(system) == {"stopped": 2}
         assert conserved(system)
@@ -397,7 +396,7 @@ async def test_a_spawn_that_is_cancelled_at_any_step_is_done_or_undone(loop_host
             nursery.start_soon(spawn)
             nursery.start_soon(cancel)
         await system.wait_quiet()
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         if spawned:
             assert await spawned[0].ask(Double(1)) == 2
             await spawned[0].stop()
@@ -417,7 +416,7 @@ async def test_a_spawn_that_is_cancelled_before_it_began_starts_nothing(loop_hos
             await system.spawn(Slow, log)
         assert scope.cancelled_caught
         await system.wait_quiet()
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         assert log == []
         assert system.actors() == []
         assert reasons(system) == {}
@@ -550,7 +549,7 @@ async def test_a_spawn_ends_when_the_request_that_it_serves_is_cancelled(loop_ho
         boss = await system.spawn(Hirer)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(boss.ask, Hire("x"))
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
             assert log == ["starting"]
             nursery.cancel_scope.cancel()
         await system.wait_quiet()
