@@ -1,0 +1,1 @@
+"""Agents: turns a second beside peers, many sessions against a server, and what a streamed token costs. `python -m benchmarks agents`."""
