@@ -120,7 +120,7 @@ class _Mender:
         number = _NUMBER.match(self._text, self._at)
         if number:
             after = self._text[number.end() : number.end() + 1]
-            if after.isalnum() or after in "._+-" and after:  # 01, 1_000, 1.5.2
+            if after.isalnum() or (after and after in "._+-"):  # 01, 1_000, 1.5.2
                 raise _Unclear
             self._copy(number.end() - self._at)
             return

@@ -90,7 +90,7 @@ class Schemas(cattrs.Converter):
             return known
         # A type may contain itself: who meets it again meanwhile gets this same object, which is filled by then.
         shell = self._shapes[kind] = Shape(*_UNKNOWN)
-        shell.load = lambda value, _=None: shell.load(value)  # noqa: PLW0108 - it is another one by then
+        shell.load = lambda value, _=None: shell.load(value)  # which is another one by then
         self._unfinished[id(shell)] = ""
         try:
             made = self._compile(kind, shell)

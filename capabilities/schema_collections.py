@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import collections.abc as abc
 import enum
 import types
+from collections import abc
 from collections.abc import Callable
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
@@ -27,7 +27,7 @@ def collection_shape(shape_of: ShapeOf, kind: Any) -> Shape | None:
         return _fixed_tuple([shape_of(one) for one in arguments if one != ()])
     if origin in _LISTS or origin is tuple:
         item = shape_of(arguments[0]) if arguments else ANY
-        make = tuple if origin is tuple else list
+        make: Callable[[list[Any]], Any] = tuple if origin is tuple else list
         return Shape({"type": "array", "items": item.schema}, _array(item, make), f"an array, each item {item.words}", ARRAY)
     if origin in _SETS:
         item = shape_of(arguments[0]) if arguments else ANY
@@ -46,7 +46,7 @@ def _items(value: Any) -> Any:
         return value
     if isinstance(value, tuple | set | frozenset):
         return list(value)
-    misfit("an array", value)
+    raise misfit("an array", value)
 
 
 def _array(item: Shape, make: Callable[[list[Any]], Any]) -> Callable[..., Any]:
@@ -66,7 +66,7 @@ def _array(item: Shape, make: Callable[[list[Any]], Any]) -> Callable[..., Any]:
         try:
             return make(made)
         except TypeError:  # a set of what cannot be hashed
-            misfit("an array of single values", value)
+            raise misfit("an array of single values", value) from None
 
     return load
 
@@ -107,7 +107,7 @@ def _mapping(shape_of: ShapeOf, arguments: tuple[Any, ...]) -> Shape:
 
     def load(value: Any, _: Any = None) -> dict[Any, Any]:
         if not isinstance(value, abc.Mapping):
-            misfit(words, value)
+            raise misfit(words, value)
         read = value_shape.load
         made: dict[Any, Any] = {}
         problems: list[Problem] = []
@@ -125,7 +125,7 @@ def _mapping(shape_of: ShapeOf, arguments: tuple[Any, ...]) -> Shape:
 
 def _plain_key(value: Any) -> str:
     if type(value) is not str:
-        misfit("a string as key", value)
+        raise misfit("a string as key", value)
     return value
 
 
@@ -165,7 +165,7 @@ def _union(shapes: list[Shape]) -> Shape:
         if tried and kind in ("array", "object"):
             closest = min(tried, key=lambda error: len(error.problems))
             raise Misfit([Problem("", words, shown_parts(closest))])
-        misfit(words, value)
+        raise misfit(words, value)
 
     return Shape(_any_of(shapes), load, words, kinds, text=any(shape.text for shape in shapes))
 

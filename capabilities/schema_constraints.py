@@ -36,11 +36,11 @@ def constrained(shape: Shape, metadata: Iterable[Any]) -> Shape:
         text = _description(one)
         if text:
             schema["description"] = text
-        for attribute, keyword, said, holds in (*_NUMBERS, *_LENGTHS):
+        for attribute, keyword, form, holds in (*_NUMBERS, *_LENGTHS):
             bound = getattr(one, attribute, None)
             if bound is None or isinstance(one, str) or callable(bound):
                 continue
-            said = said.format(bound)
+            said = form.format(bound)
             words.append(said)
             checks.append((said, _check(holds, bound)))
             key = (
@@ -69,7 +69,7 @@ def _checked(shape: Shape, checks: list[tuple[str, _Check]]) -> Callable[..., An
             except Exception as error:  # a predicate is anybody's code
                 raise Misfit([Problem("", expected, f"a value that cannot be checked ({type(error).__name__})")]) from None
             if not fits:
-                misfit(expected, value)
+                raise misfit(expected, value)
         return made
 
     return load

@@ -121,7 +121,7 @@ class _Reader:
 
         def load(value: Any, _: Any = None) -> dict[str, Any]:
             if not isinstance(value, Mapping):
-                misfit("an object", value)
+                raise misfit("an object", value)
             if rest is None:
                 return closed(value)  # type: ignore[no-any-return]
             known = {name: one for name, one in value.items() if name in shapes}
@@ -148,7 +148,7 @@ class _Reader:
 
         def load(value: Any, _: Any = None) -> list[Any]:
             if type(value) is not list:
-                misfit("an array", value)
+                raise misfit("an array", value)
             made: list[Any] = []
             problems: list[Problem] = []
             for index, one in enumerate(value):
@@ -184,7 +184,7 @@ def _any_of(shapes: list[Shape]) -> Shape:
                     errors.append(error)
         if len(errors) == 1:
             raise errors[0]
-        misfit(words, value)
+        raise misfit(words, value)
 
     kinds = frozenset[str]().union(*(shape.kinds for shape in shapes))
     return Shape({}, load, words, kinds, text=any(shape.text for shape in shapes))
@@ -204,7 +204,7 @@ def _bounded(shape: Shape, schema: Mapping[str, Any]) -> Shape:
     def load(value: Any, _: Any = None) -> Any:
         made = shape.load(value)
         if not all(holds(made) for _, holds in checks):
-            misfit(words, value)
+            raise misfit(words, value)
         return made
 
     return Shape(shape.schema, load, words, shape.kinds, text=shape.text)

@@ -40,7 +40,7 @@ def lenient(shape: Shape, strict: Shape) -> Shape:
             if type(value) is Member and issubclass(cls, enum.Enum):
                 if value.name in cls.__members__:
                     return cls[value.name]
-                misfit(shape.words, value.name)
+                raise misfit(shape.words, value.name)
         try:
             return loose(value)
         except Misfit as error:

@@ -90,7 +90,7 @@ def typed_dict_fields(cls: Any, names: Mapping[str, Any]) -> list[Field]:
         if get_origin(kind) is Annotated and getattr(get_origin(get_args(kind)[0]), "_name", "") in ("Required", "NotRequired"):
             inner = get_args(kind)[0]
             required = getattr(get_origin(inner), "_name", "") == "Required"
-            kind = Annotated[(get_args(inner)[0], *kind.__metadata__)]  # type: ignore[assignment]
+            kind = Annotated[(get_args(inner)[0], *kind.__metadata__)]
         fields.append(Field(name, kind, required))
     return fields
 
@@ -119,7 +119,7 @@ def loader_of_fields(fields: Iterable[Field], shapes: Mapping[str, Shape], make:
 
     def load(value: Any, _: Any = None) -> Any:
         if not isinstance(value, Mapping):
-            misfit("an object", value)
+            raise misfit("an object", value)
         made: dict[str, Any] = {}
         problems = [Problem(name, shapes[name].words, "nothing") for name in required if name not in value]
         for name, one in value.items():
@@ -168,7 +168,7 @@ def _bare(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalnum())
 
 
-def problems_of(error: BaseException, words: Mapping[str, str], aliases: Mapping[str, str] = {}) -> list[Problem]:  # noqa: B006 - only read
+def problems_of(error: BaseException, words: Mapping[str, str], aliases: Mapping[str, str] = {}) -> list[Problem]:
     """What cattrs found wrong with an object.
 
     Args:
@@ -211,7 +211,7 @@ def model_shape(cls: Any, hoist: Callable[[dict[str, Any]], dict[str, Any]]) -> 
         if isinstance(value, cls):
             return value
         if kind_of(value) != "object":
-            misfit("an object", value)
+            raise misfit("an object", value)
         try:
             return cls.model_validate(value)
         except ValueError as error:

@@ -26,7 +26,6 @@ from retinue.capabilities.schema_shapes import (
     Unsupported,
     kind_of,
     misfit,
-    shown,
 )
 from retinue.capabilities.tool_problems import Problem
 
@@ -44,40 +43,41 @@ _SHOWN_CHOICES: Final = 20
 
 def _str(value: Any, _: Any = None) -> str:
     if type(value) is not str:
-        misfit("a string", value)
+        raise misfit("a string", value)
     return value
 
 
 def _int(value: Any, _: Any = None) -> int:
     if type(value) is not int:
-        misfit("an integer", value)
+        raise misfit("an integer", value)
     if not -LARGEST < value < LARGEST:
-        misfit("an integer of at most 400 digits", value)
+        raise misfit("an integer of at most 400 digits", value)
     return value
 
 
 def _float(value: Any, _: Any = None) -> float:
     if type(value) is not float:
         if type(value) is not int and type(value) is not Number:
-            misfit("a number", value)
+            raise misfit("a number", value)
         try:
             value = float(value)
         except OverflowError:
-            misfit("a number within the range of a float", value)
-    if value - value != 0.0:  # infinite: written as 1e999; NaN
+            raise misfit("a number within the range of a float", value) from None
+    number = float(value)
+    if number - number != 0.0:  # infinite: written as 1e999; NaN
         raise Misfit([Problem("", "a number within the range of a float", "a larger one, or none")])
-    return value
+    return number
 
 
 def _bool(value: Any, _: Any = None) -> bool:
     if type(value) is not bool:
-        misfit("true or false", value)
+        raise misfit("true or false", value)
     return value
 
 
 def _none(value: Any, _: Any = None) -> None:
     if value is not None:
-        misfit("null", value)
+        raise misfit("null", value)
 
 
 def plain_json(value: Any, _: Any = None, depth: int = 0) -> Any:
@@ -97,7 +97,7 @@ def plain_json(value: Any, _: Any = None, depth: int = 0) -> Any:
         if any(type(key) is not str for key in value):
             raise Misfit([Problem("", "an object whose keys are strings", "another key")])
         return {key: plain_json(item, None, depth + 1) for key, item in value.items()}
-    misfit("a JSON value", value)
+    raise misfit("a JSON value", value)
 
 
 def _text_shape(cls: type, words: str, read: Callable[[str], Any], **schema: Any) -> Shape:
@@ -105,11 +105,11 @@ def _text_shape(cls: type, words: str, read: Callable[[str], Any], **schema: Any
 
     def load(value: Any, _: Any = None) -> Any:
         if type(value) is not str:
-            misfit(words, value)
+            raise misfit(words, value)
         try:
             return read(value)
         except (ValueError, ArithmeticError, binascii.Error):
-            misfit(words, value)
+            raise misfit(words, value) from None
 
     return Shape({"type": "string", **schema}, load, words, STRING, cls=cls)
 
@@ -157,9 +157,10 @@ def _decimal_shape() -> Shape:
 
     def load(value: Any, _: Any = None) -> Decimal:
         written = getattr(value, "text", None)  # of a `Number`
-        return as_text(
+        made: Decimal = as_text(
             written if written is not None else str(value) if type(value) is int else repr(value) if type(value) is float else value
         )
+        return made
 
     return Shape(shape.schema, load, shape.words, STRING | NUMBER, cls=Decimal)
 
@@ -170,7 +171,7 @@ def _timedelta_shape() -> Shape:
         try:
             return dt.timedelta(seconds=seconds)
         except OverflowError:
-            misfit("a number of seconds below 86,400,000,000,000", value)
+            raise misfit("a number of seconds below 86,400,000,000,000", value) from None
 
     return Shape({"type": "number", "description": "seconds"}, load, "a number of seconds", NUMBER, cls=dt.timedelta)
 
@@ -212,7 +213,7 @@ def _choice(by_value: Mapping[Any, Any], kinds: frozenset[str], cls: type | None
         try:
             return by_value[kind_of(value), value]
         except (KeyError, TypeError):
-            misfit(words, value)
+            raise misfit(words, value) from None
 
     schema: dict[str, Any] = {"enum": values}
     only = {"string": "string", "integer": "integer", "boolean": "boolean"}.get(next(iter(kinds))) if len(kinds) == 1 else None

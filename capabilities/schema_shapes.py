@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from retinue.capabilities.tool_problems import Problem
 from retinue.security.redaction import redact
@@ -51,7 +51,8 @@ class Number(float):
     __slots__ = ("text",)
     text: str
 
-    def __new__(cls, text: str) -> Number:
+    def __new__(cls, text: str) -> Self:
+        """The number of a text of JSON."""
         made = super().__new__(cls, text)
         made.text = text
         return made
@@ -132,9 +133,9 @@ def shown(value: Any) -> str:
     return {"null": "null", "array": "an array", "object": "an object"}.get(kind) or f"an object of type {type(value).__name__}"
 
 
-def misfit(expected: str, value: Any, hint: str = "") -> NoReturn:
-    """Raises the Misfit of a value that is something else than expected."""
-    raise Misfit([Problem("", expected, shown(value), hint)])
+def misfit(expected: str, value: Any, hint: str = "") -> Misfit:
+    """The error for a value that is something else than expected."""
+    return Misfit([Problem("", expected, shown(value), hint)])
 
 
 def under(problem: Problem, place: str | int) -> Problem:

@@ -121,7 +121,7 @@ class Tool(Generic[P, R_co]):
 
     @property
     def loop(self) -> Loop:
-        """ "trio", or "asyncio" where the function needs that."""
+        """What the function needs: "trio", or "asyncio"."""
         return self.options.loop
 
     @property
@@ -187,6 +187,7 @@ class Tool(Generic[P, R_co]):
         return self._made_with(attrs.evolve(self.options, **changes))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import attrs
 
@@ -41,7 +41,7 @@ TYPE_NAMES: Final[Mapping[str, str]] = {
 _OF_INFO: Final = frozenset({"name", "required"})
 
 
-def has_tool_info(given: object) -> bool:
+def has_tool_info(given: object) -> TypeGuard[Callable[..., Any]]:
     """Whether it carries LightAgent's description of itself."""
     return isinstance(getattr(given, "tool_info", None), Mapping) and callable(given)
 

@@ -101,7 +101,8 @@ def builder(cls: Any, fields: Iterable[MessageField], settings: cattrs.Converter
         # Beside the type, not as keywords: a parameter may be called as one of cattrs' own.
         read = Annotated[Any, cattrs.override(struct_hook=one.shape.load, rename=one.name)]
         attributes.append(attribute.evolve(type=read))
-    return make_dict_structure_fn_from_attrs(attributes, cls, settings, {}, _cattrs_use_linecache=False)
+    made: Callable[[Any, Any], Any] = make_dict_structure_fn_from_attrs(attributes, cls, settings, {}, _cattrs_use_linecache=False)
+    return made
 
 
 def caller(
@@ -129,7 +130,8 @@ def caller(
         arguments.append(f"{context}=context")
     if odd:
         arguments.append(f"**{_mapping(odd)}")
-    return _compiled("invoke", f"return function({', '.join(arguments)})", function=function)
+    invoke: Callable[[Any, Any], Any] = _compiled("invoke", f"return function({', '.join(arguments)})", function=function)
+    return invoke
 
 
 def filler(fields: Iterable[MessageField], context: str | None = None) -> Callable[[Any, Any], dict[str, Any]]:

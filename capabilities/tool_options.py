@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import attrs
@@ -26,13 +27,9 @@ def _option(name: str, value: object, wanted: str) -> DefinitionError:
     return DefinitionError(f"tool({name}=…) is {wanted}, not {value!r}")
 
 
-def _flag(name: str) -> Any:
-    def check(value: object) -> bool:
-        if type(value) is not bool:
-            raise _option(name, value, "True or False")
-        return value
-
-    return check
+def _flag(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if type(value) is not bool:
+        raise _option(field.name, value, "True or False")
 
 
 def _requires(value: object) -> str | None:
@@ -73,11 +70,10 @@ def _loop(value: object) -> Loop:
     raise _option("loop", value, "'trio' or 'asyncio'")
 
 
-def _whole(name: str, least: int, most: float) -> Any:
-    def check(value: object) -> int:
+def _whole(least: int, most: float) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if type(value) is not int or not least <= value <= most:
-            raise _option(name, value, f"a whole number from {least:,}{'' if most == math.inf else f' to {most:,}'}")
-        return value
+            raise _option(field.name, value, f"a whole number from {least:,}{'' if most == math.inf else f' to {most:,}'}")
 
     return check
 
@@ -109,14 +105,14 @@ class ToolOptions:
     requires: str | None = attrs.field(default=None, converter=_requires)
     approval: ApprovalRule = attrs.field(default=False, converter=_approval)
     risk: Risk | None = attrs.field(default=None, converter=_risk)
-    four_eyes: bool = attrs.field(default=False, converter=_flag("four_eyes"))
+    four_eyes: bool = attrs.field(default=False, validator=_flag)
     timeout: float = attrs.field(default=60.0, converter=_timeout)
     blocking: bool | None = attrs.field(default=None, converter=_blocking)
     loop: Loop = attrs.field(default="trio", converter=_loop)
-    process: bool = attrs.field(default=False, converter=_flag("process"))
-    idempotent: bool = attrs.field(default=False, converter=_flag("idempotent"))
-    output_limit: int = attrs.field(default=30_000, converter=_whole("output_limit", SMALLEST_OUTPUT, math.inf))
-    concurrency: int = attrs.field(default=64, converter=_whole("concurrency", 1, MOST_AT_ONCE))
+    process: bool = attrs.field(default=False, validator=_flag)
+    idempotent: bool = attrs.field(default=False, validator=_flag)
+    output_limit: int = attrs.field(default=30_000, validator=_whole(SMALLEST_OUTPUT, math.inf))
+    concurrency: int = attrs.field(default=64, validator=_whole(1, MOST_AT_ONCE))
 
     def __attrs_post_init__(self) -> None:
         if self.four_eyes and self.approval is False:

@@ -69,7 +69,7 @@ def kind_of_function(function: Any) -> str:
     inner = function
     while hasattr(inner, "func"):
         inner = inner.func
-    for one in (inner, getattr(type(inner), "__call__", None)):
+    for one in (inner, getattr(type(inner), "__call__", None)):  # noqa: B004 - the object's own code is wanted
         if inspect.isasyncgenfunction(one):
             return "asyncgen"
         if inspect.iscoroutinefunction(one):
