@@ -124,11 +124,12 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         d = self._definition = Definition()
         d.guards = compile_guardrails(guardrails)
         self._tools = d.guards.confirmed(tools_of(tools))
+        d.guards.check_names(tool.name for tool in self._tools)
         d.instructions = instructions
         d.aggregate = aggregator
         d.parser = parser
         d.output = None if output is None or output is str else output_type(output)
-        d.mode = output_mode or choose_mode(bool(self._tools), False)
+        d.mode = output_mode or choose_mode(bool(self._tools), native=False)
         d.hooks = compile_hooks(hooks)
         d.limits = limits or RunLimits()
         d.wait = wait_for_approvals

@@ -61,12 +61,14 @@ class Answering:
         if calls:
             return None
         if completion.finish_reason == "length":
-            return await self._correct(turn, completion, "your answer was cut off by the limit of its length: make it shorter")
+            await self._correct(turn, completion, "your answer was cut off by the limit of its length: make it shorter")
+            return None
         try:
             return await self._fit(turn, completion.text)
         except Misfit as misfit:
             told = f"Answer by a call of {self._kind.tool_spec.name}. {misfit}" if self._mode == "tool" else str(misfit)
-            return await self._correct(turn, completion, told)
+            await self._correct(turn, completion, told)
+            return None
 
     async def _fit(self, turn: Turn, text: str) -> AgentMessage:
         if turn.d.guards.has("output"):

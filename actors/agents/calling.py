@@ -107,7 +107,7 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
     outcome = await execute(turn, call, seat, message)
     if turn.edits:
         outcome = told_of_edit(outcome, turn.edits.pop(call.id, None))
-    return outcome if outcome.__class__ is ParkedCall else await finish(turn, call, outcome)  # type: ignore[arg-type,return-value]
+    return outcome if isinstance(outcome, ParkedCall) else await finish(turn, call, outcome)
 
 
 async def guarded(turn: Turn, seat: Seat, message: Any) -> Any:
@@ -135,8 +135,8 @@ async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approval
 
                 done = await wait_for(turn, call, seat, required.requests)
                 if done.__class__ is ToolResult:
-                    return done  # type: ignore[return-value]
-                message, approvals = done  # type: ignore[misc]
+                    return done
+                message, approvals = done
                 continue
             return ParkedCall(call, required.requests)
         except AuthorityError as refused:

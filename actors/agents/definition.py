@@ -131,7 +131,7 @@ class Definition:
     instructions: str | Callable[[Conversation], str | Awaitable[str]]
     aggregate: Aggregator
     parser: Any
-    output: OutputType | None
+    output: OutputType[Any] | None
     mode: str
     hooks: Hooks
     guards: Guards

@@ -6,8 +6,6 @@ import copy
 from collections.abc import Iterable
 from typing import Any, Final
 
-import attrs
-
 from retinue.actors.agents.errors import BadInput
 from retinue.actors.agents.message import AgentMessage, Step
 
@@ -72,11 +70,17 @@ def own_message(message: AgentMessage, path: str = "the agent") -> AgentMessage:
     if message.content.__class__ in _ATOMS and message.formatted.__class__ in _ATOMS and message.extra is None:
         return message
     try:
-        return attrs.evolve(
-            message,
-            content=_own(message.content),
-            formatted=_own(message.formatted),
-            extra=None if message.extra is None else _own(dict(message.extra)),
+        extra = None if message.extra is None else _own(dict(message.extra))
+        return AgentMessage(
+            _own(message.content),
+            message.sender,
+            _own(message.formatted),
+            message.session,
+            message.type,
+            message.receiver,
+            extra,
+            message.usage,
+            message.partial,
         )
     except Exception as error:
         raise BadInput(f"{path}: the message holds what cannot be copied ({type(error).__name__}): give plain data") from error
@@ -84,7 +88,7 @@ def own_message(message: AgentMessage, path: str = "the agent") -> AgentMessage:
 
 def own_items(items: Iterable[AgentMessage | Step]) -> tuple[AgentMessage | Step, ...]:
     """Items of a memory for somebody else: what they do with them is their own affair."""
-    return tuple(own_message(item) if item.__class__ is AgentMessage else item for item in items)  # type: ignore[arg-type]
+    return tuple(own_message(item) if item.__class__ is AgentMessage else item for item in items)
 
 
 def _own(value: Any) -> Any:

@@ -91,15 +91,15 @@ async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
         return await finish(turn, call, ToolResult.failed("unknown", turn.box.unknown(call.name)))
     found = await _decided(turn, call, seat, waiting.requests, 0.0)
     if found.__class__ is ToolResult:
-        return await finish(turn, call, found)  # type: ignore[arg-type]
-    message, approvals, edited = found  # type: ignore[misc]
+        return await finish(turn, call, found)
+    message, approvals, edited = found
     turn.tell(ToolStarted(call.id, call.name, call.arguments))
     turn.home.note_begun(turn.parked, call.id)
     outcome = await execute(turn, call, seat, message, approvals or turn.home.ctx.approvals)
     if outcome.__class__ is ParkedCall:
-        turn.home.note_waiting(turn.parked, outcome)  # type: ignore[arg-type]
-        return outcome  # type: ignore[return-value]
-    step = await finish(turn, call, told_of_edit(outcome, edited))  # type: ignore[arg-type]
+        turn.home.note_waiting(turn.parked, outcome)
+        return outcome
+    step = await finish(turn, call, told_of_edit(outcome, edited))
     turn.home.note_result(turn.parked, step)
     return step
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from retinue.actors.agents.aggregators import Conversation
 from retinue.actors.agents.answering import Answering
 from retinue.actors.agents.calling import all_at_once, carry_out, result_step
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.agents.events import Notice, UsageSoFar
 from retinue.actors.agents.hooks import HookContext
+from retinue.actors.agents.inputs import own_message
 from retinue.actors.agents.message import AgentMessage, Resume, RunEnd, RunLimits, Step
 from retinue.actors.agents.parking import new_run_id, park, resume_call
 from retinue.actors.agents.passing import emit
@@ -218,7 +217,7 @@ class Turn:
             request = await self.run_hooks("before_model_request", request)
         most = spent.before_model(request.messages, request.tools, request.max_tokens, self.budget)
         if most != request.max_tokens:
-            request = attrs.evolve(request, max_tokens=most)
+            request = _capped(request, most)
         timeout = spent.timeout()
         try:
             completion = await (self._stream(request, timeout) if self.streamed else d.model.ask(request, timeout=timeout))
@@ -264,18 +263,17 @@ class Turn:
         self.said.clear()
         async with self.d.model.stream(request.as_stream(), timeout=timeout) as events:
             async for event in events:
-                kind = event.__class__
-                if kind is TextDelta:
+                if isinstance(event, TextDelta):
                     if not silent:
                         await self._show(event, shown)
-                elif kind is ReasoningDelta:
+                elif isinstance(event, ReasoningDelta):
                     if thought is None:
                         await emit(event)
                     elif text := thought.feed(event.text):
                         await emit(ReasoningDelta(text))
-                elif kind is Completed:
+                elif isinstance(event, Completed):
                     completion = event.completion
-                elif kind is Retrying:
+                elif isinstance(event, Retrying):
                     await emit(Notice("retrying", event.reason))
         if thought is not None and (text := await thought.finish()):
             await emit(ReasoningDelta(text))
@@ -303,7 +301,7 @@ class Turn:
         if not text and completion.refusal:
             text, kind = completion.refusal, "refusal"
         if self.d.guards.has("output"):
-            text = await self.d.guards.output(text)
+            text = await self.d.guards.output(text, self.notice)
         return self.reply(text, partial=completion.finish_reason in CUT, kind=kind)
 
     async def _answer_in_text(self, completion: Completion, parsed: Parsed) -> AgentMessage | None:
@@ -317,14 +315,14 @@ class Turn:
             return None
         answer = await self._answer(completion)
         if parsed.formatted is not None:
-            answer = attrs.evolve(answer, formatted=parsed.formatted)
+            answer = self.reply(answer.content, formatted=parsed.formatted, partial=answer.partial, kind=answer.type)
         if self.streamed and answer.content:
             await emit(TextDelta(answer.content))
         return answer
 
     async def _say(self, text: str) -> None:
         if self.d.guards.has("output"):
-            text = await self.d.guards.output(text)
+            text = await self.d.guards.output(text, self.notice)
         if text:
             await emit(TextDelta(text))
 
@@ -338,7 +336,7 @@ class Turn:
         hooks = self.d.hooks
         if hooks and hooks.has("after_run"):
             seen = await self.run_hooks("after_run", answer)
-        self.items.append(answer)
+        self.items.append(answer if answer.formatted is None else own_message(answer, self.d.path))
         self.home.commit(self)
         if self.streamed:
             await self.say_notices()
@@ -372,6 +370,13 @@ class Turn:
 
 CUT: Final = ("length", "content_filter")
 """Reasons for which an answer ends that is not complete."""
+
+
+def _capped(request: Complete, most: int | None) -> Complete:
+    return Complete(
+        request.messages, most, request.temperature, request.stop, request.seed, request.tools, request.tool_choice, request.output,
+        request.parallel_tool_calls, request.reasoning_effort, request.extra,
+    )  # fmt: skip
 
 
 def _id_of_call(call: Any) -> str:
