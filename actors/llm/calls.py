@@ -165,6 +165,8 @@ class CallPieces:
             truncated = cut_off and not is_object(arguments)
             if not truncated and not arguments.strip():
                 arguments = "{}"  # no arguments, as endpoints write it for tools without parameters
+            elif "\\u" in arguments:
+                arguments = _without_half_characters(arguments)
             name = self._names.get(call.name, call.name)
             provider_id = call.given_id if call.given_id and call.given_id != call.id else None
             found.append(ToolCall(call.id, name, arguments, provider_id, truncated))
@@ -183,6 +185,15 @@ def is_object(text: str) -> bool:
         return type(json.loads(text)) is dict
     except (ValueError, RecursionError):
         return False
+
+
+def _without_half_characters(text: str) -> str:
+    """Replace lone surrogates that are written as escapes: they would come to life in whoever decodes the arguments."""
+    if not is_object(text):
+        return text
+    decoded = json.dumps(json.loads(text), ensure_ascii=False)
+    mended = whole(decoded)
+    return text if mended == decoded else mended
 
 
 def _begins_another(call: _Call, given_id: str, name: str, arguments: str) -> bool:

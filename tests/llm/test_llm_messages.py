@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retinue.actors.llm.messages import ChatMessage, Complete, Completion
-from retinue.actors.llm.replies import retry_after, tidy
+from retinue.actors.llm.replies import tidy
 from retinue.mailbox.messages import message_info
 
 HELLO = ChatMessage("user", "hello")
@@ -56,26 +56,6 @@ def test_a_completion_may_take_ten_minutes_and_is_statically_known():
 def test_values_that_no_endpoint_takes_are_refused(make, kind, expected):
     with pytest.raises(kind, match=expected):
         make()
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, None),
-        ("7", 7.0),
-        ("0.5", 0.5),
-        ("-3", 0.0),
-        ("1e300", 86400.0),
-        ("nan", None),
-        ("inf", None),
-        ("soon", None),
-        ("Thu, 01 Jan 1970 00:01:00 GMT", 50.0),
-        ("Thu, 01 Jan 1970 00:00:01 GMT", 0.0),
-        ("Thu, 99 Foo 1970", None),
-    ],
-)
-def test_retry_after_is_read_in_both_its_forms(header, seconds):
-    assert retry_after(header, now=10.0) == seconds
 
 
 def test_tidy_makes_one_short_printable_line():

@@ -10,6 +10,7 @@ DEEPSEEK = Profile(
     name="deepseek",
     send_back_reasoning="calls",
     output="object",
+    output_with_tools=False,
     strict=False,
     parallel_tool_calls=False,
     most_stops=16,

@@ -6,4 +6,4 @@ from retinue.actors.llm.profiles.profile import Profile
 
 __all__ = ["GENERIC"]
 
-GENERIC = Profile(name="generic")
+GENERIC = Profile(name="generic", output_with_tools=False)
