@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import types
 from collections.abc import Coroutine, Generator
-from typing import Any
+from typing import Any, Final
 
 import trio
 
 from retinue.actors.runtime.stepping import close_left_open, enclose
 
-__all__ = ["finish_within"]
+__all__ = ["LEFT_OPEN", "finish_within", "shed"]
+
+LEFT_OPEN: Final = "it entered a cancel scope and never left it; write `with trio.CancelScope(): …`"
 
 
 async def finish_within(coroutine: Coroutine[Any, Any, Any], trap: Any, base: Any, scope: trio.CancelScope) -> Any:
@@ -38,7 +40,7 @@ async def finish_within(coroutine: Coroutine[Any, Any, Any], trap: Any, base: An
     except BaseException as raised:
         error = raised
     if close_left_open(scope) and error is None:
-        error = RuntimeError("it entered a cancel scope and never left it; write `with trio.CancelScope(): …`")
+        error = RuntimeError(LEFT_OPEN)
     try:
         if error is None:
             scope.__exit__(None, None, None)
@@ -47,6 +49,14 @@ async def finish_within(coroutine: Coroutine[Any, Any, Any], trap: Any, base: An
         return value
     finally:
         del error  # its traceback holds this frame
+
+
+def shed(base: Any) -> None:
+    """Takes off the cancel scopes that a coroutine has entered since the task's cancel status was `base`, and left open at its end."""
+    scope = trio.CancelScope()
+    enclose(scope, base)
+    close_left_open(scope)
+    scope.__exit__(None, None, None)
 
 
 @types.coroutine

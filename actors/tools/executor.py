@@ -17,7 +17,7 @@ import trio
 from retinue.actors.runtime.actor import Actor, handler, handlers_of
 from retinue.actors.runtime.pools import Pool
 from retinue.actors.runtime.stepping import run_context
-from retinue.actors.tools.bounding import finish_within
+from retinue.actors.tools.bounding import LEFT_OPEN, finish_within, shed
 from retinue.actors.tools.hosting import Host
 from retinue.actors.tools.household import Household, Job
 from retinue.actors.tools.rendering import Joined, bounded, clean, error_text, text_of
@@ -165,10 +165,14 @@ def _awaited(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
                     trap = coroutine.send(None)
                 except StopIteration as stop:
                     value = stop.value
+                    if run_context.task._cancel_status is not base:
+                        raise RuntimeError(LEFT_OPEN) from None
                 else:
                     scope = trio.CancelScope(deadline=began + timeout)
                     value = await finish_within(coroutine, trap, base, scope)
         except BaseException as error:
+            if scope is None and base is not None and run_context.task._cancel_status is not base:
+                shed(base)
             return raised(tool, error, current_time() - began)
         finally:
             if host is not None:
