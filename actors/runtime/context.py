@@ -9,16 +9,16 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from retinue.actors.runtime import derivation, lifecycle
-from retinue.actors.runtime.asking import prepare
-from retinue.actors.runtime.asks import DONE, QUEUED, ROOM, RUNNING, AskSlot, TakenSlot
+from retinue.actors.runtime.asks import QUEUED, RUNNING, AskSlot, TakenSlot
 from retinue.actors.runtime.carrying import CarriedApprovals, carry
 from retinue.actors.runtime.cell import Cell
 from retinue.actors.runtime.current import Delivery, current, make_delivery
-from retinue.actors.runtime.cycles import add_wait, check_forward, drop_wait, waits_for
+from retinue.actors.runtime.deciding import Decision, check_question, decision
 from retinue.actors.runtime.deferred import Deferred
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
-from retinue.actors.runtime.due import deadline_of, expiry_of, handed_on
+from retinue.actors.runtime.due import deadline_of, expiry_of
 from retinue.actors.runtime.errors import WrongThread
+from retinue.actors.runtime.forwarding import forward
 from retinue.actors.runtime.interrupting import Interrupter
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
@@ -27,7 +27,7 @@ from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.timers import Timers
 from retinue.actors.runtime.virtual_refs import VirtualRef
 from retinue.actors.runtime.watch import Watch
-from retinue.mailbox.errors import MailboxFull, Unhandled
+from retinue.mailbox.errors import MailboxFull
 from retinue.mailbox.messages import Message, Request
 from retinue.mailbox.queues import Mailbox
 from retinue.security.errors import DefinitionError, NoContext
@@ -203,6 +203,20 @@ class ActorContext:
         turn = self._turn()
         return carry(self._cell, turn.postmark.approvals if turn.postmark is not None else ())
 
+    async def decision(self, request_id: str, *, wait: float = 0.0) -> Decision:
+        """What became of a request for consent that was made for the current message's subject, tenant and session; with the consent, to be passed on.
+
+        Args:
+            request_id: The request's id. One that was edited leads to the one in its place.
+            wait: Seconds to wait for a decision, as long as the current message has. Default: 0, it looks once.
+
+        Raises:
+            Denied: There is none of this id, or it is somebody else's, which is not told apart; on record.
+            StoreUnavailable: The desk's file cannot be used.
+        """
+        turn = self._turn()
+        return await decision(self._cell.kernel, turn, request_id, check_question(turn, request_id, wait))
+
     @property
     def budget(self) -> Budget:
         """What the current message's authority may spend: reserve the worst case, do the work, settle with what it took."""
@@ -285,68 +299,7 @@ class ActorContext:
         A message that nobody waits for is simply told on. Raises what `tell` raises, and DefinitionError for a ref of another system. Where it raises, this
         actor still has the request to answer.
         """
-        turn = self._turn()
-        kernel = self._cell.kernel
-        check_stack(STEP_DEPTH)
-        if turn.thread:
-            raise DefinitionError("a blocking actor cannot forward; ask or tell the target")
-        if isinstance(ref, Ref) and ref._cell.kernel is not kernel:
-            raise DefinitionError(
-                f"{ref!r} belongs to another system ({ref._cell.kernel.name!r}, and this is {kernel.name!r}): ask it and answer, or tell it"
-            )
-        target = cell_of(ref, kernel)
-        if not turn.asked:
-            ref.tell(message, context=context, approvals=turn.postmark.approvals if turn.postmark is not None else ())
-            return
-        streams = turn.handler is not None and turn.handler.streams
-        if streams and not turn.handler.forwards:
-            self._find_slot(turn)  # raises
-        delivery = prepare(target, message, context, (), turn.timeout, asked=True, streamed=streams)
-        if delivery.handler.streams is not streams:
-            raise Unhandled(
-                f"{ref.path} answers {type(message).__qualname__} by {'one value' if streams else 'a stream'}, and whoever sent {type(turn.message).__qualname__} "
-                f"waits for {'a stream' if streams else 'one value'}: forward a message that is answered alike"
-            )
-        # The asker of one value waits for it; the reader of a stream may be busy elsewhere, and looks for rings when it reads on.
-        asker = turn.asker
-        if asker is not None and streams and not waits_for(asker, turn):
-            asker = None
-        if not isinstance(turn.slot, TakenSlot) and asker is not None:
-            check_forward(turn, target, f"the forward of {type(message).__qualname__} to {ref.path}")
-        slot = self._find_slot(turn, forward=True)
-        if streams and slot.stage >= DONE:  # its reader has left
-            turn.slot = TakenSlot(slot)
-            return
-        deadline_of(turn)  # it goes on, so it must be known
-        delivery.source = turn.source
-        assert turn.postmark is not None
-        delivery.postmark = handed_on(delivery, turn.postmark)
-        delivery.slot = slot
-        kernel.sent += 1
-        place = target.enqueue if kernel.faults is None else kernel.faults.intake(target)
-        try:
-            receipt = place(delivery)
-        except BaseException:  # the mailbox's key, say; nothing is taken until then
-            kernel.sent -= 1
-            raise
-        kernel.event(target, "sent", type(message).__qualname__)
-        turn.slot = TakenSlot(slot)
-        if asker is not None:
-            drop_wait(asker, turn)
-            add_wait(asker, delivery)
-        slot.disarm()
-        slot.delivery = delivery
-        slot.stage = QUEUED
-        slot.arm()
-        if kernel.faults is not None:
-            kernel.faults.handed_over(delivery)
-        if not receipt:
-            if receipt.reason in ("mailbox_full", "dropped_newest"):
-                slot.stage = ROOM
-                delivery.cell.extras().waiters[delivery] = None
-            else:
-                kernel.record(receipt.reason, delivery)
-                slot.fail(kernel.gone(delivery))
+        forward(self._cell, self._turn(), self._find_slot, ref, message, context)
 
     def defer(self) -> Deferred:
         """Takes the reply slot of the current request away, to answer it later; the actor goes on to its next message. What the handler returns is ignored then."""

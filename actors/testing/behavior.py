@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.virtual import Virtual
     from retinue.capabilities.registry import CapabilityRegistry
+    from retinue.security.approvals import ApprovalRequest
     from retinue.security.context import SecurityContext
 
 __all__ = ["BehaviorTest"]
@@ -238,6 +239,10 @@ class BehaviorTest(Generic[A]):
         if isinstance(given, Iterator):
             given = tuple(given)  # for each stream that is asked for, not the first one only
         self._kernel.answers.insert(0, Answer(fits, given, to, times))
+
+    def decided(self, request: ApprovalRequest, *, known_as: str | None = None) -> None:
+        """Says what `self.ctx.decision(request.id)` gives: this request. One with a token is an approved one. `known_as`: the id of one that it has replaced."""
+        self._kernel.requests[request.id if known_as is None else known_as] = request
 
     # -- one message in, effects out -------------------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retinue.actors.runtime import derivation, timers
+from retinue.actors.runtime.carrying import carry
 from retinue.actors.runtime.context import ActorContext
+from retinue.actors.runtime.deciding import Decision, belongs_to, check_question, no_such_request
 from retinue.actors.runtime.receptionist import ServiceKey
 from retinue.actors.runtime.receptionist_faces import ActorReceptionist
 from retinue.actors.runtime.topic_faces import ActorTopics
@@ -86,6 +88,15 @@ class RecordingContext(ActorContext):
         if not self._turn().thread:
             return super().ask(ref, message, timeout=timeout, context=context, approvals=approvals)  # which says what is wrong
         return self._recorder.answer(ref, message, timeout, context, approvals)
+
+    async def decision(self, request_id: str, *, wait: float = 0.0) -> Decision:
+        """As the real one, with the request that stands ready: see `BehaviorTest.decided`."""
+        turn = self._turn()
+        check_question(turn, request_id, wait)
+        request = self._recorder.requests.get(request_id)
+        if request is None or not belongs_to(request, turn):
+            raise no_such_request(turn, request_id)
+        return Decision(request.without_token(), carry(self._cell, () if request.token is None else (request.token,)))
 
     def stop(self) -> Awaitable[None]:
         """Notes it."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.watch import Watch
     from retinue.capabilities.registry import CapabilityRegistry
     from retinue.mailbox.queues import Mailbox
+    from retinue.security.approvals import ApprovalRequest
     from retinue.security.authority import Authority
     from retinue.security.context import SecurityContext
 
@@ -257,6 +258,7 @@ class RecordingKernel(Kernel):
     Attributes:
         effects: What was noted since somebody looked.
         answers: What stands ready for those whom the actor asks, the latest first.
+        requests: What stands ready for `ctx.decision`, by id.
         played: The cell of the actor that is played, once it is there.
     """
 
@@ -283,6 +285,7 @@ class RecordingKernel(Kernel):
         self.plain = False  # so that nothing takes the fast paths
         self.effects: list[Effect] = []
         self.answers: list[Answer] = []
+        self.requests: dict[str, ApprovalRequest] = {}
         self.played: Cell | None = None
         authority.guard = self.guard
         authority.on_revoke = gate.changed

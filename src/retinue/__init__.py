@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.carrying import CarriedApprovals
     from retinue.actors.runtime.coercing import TakesText
     from retinue.actors.runtime.context import Deferred
+    from retinue.actors.runtime.deciding import Decision
     from retinue.actors.runtime.errors import (
         ActorStopped,
         AskCancelled,
@@ -218,6 +219,7 @@ __all__ = [
     "Continue",
     "Conversation",
     "DeadLetter",
+    "Decision",
     "Deferred",
     "DefinitionError",
     "DeliveryReport",
@@ -420,6 +422,7 @@ _HOMES = {
     "Continue": "retinue.security.choices",
     "Conversation": "retinue.actors.agents.aggregators",
     "DeadLetter": "retinue.mailbox.letters",
+    "Decision": "retinue.actors.runtime.deciding",
     "Deferred": "retinue.actors.runtime.context",
     "DefinitionError": "retinue.security.errors",
     "DeliveryReport": "retinue.actors.runtime.topic_reports",

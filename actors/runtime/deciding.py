@@ -1,0 +1,126 @@
+"""`self.ctx.decision(request_id)`: what became of a request for consent that was made for whom the actor works for now.
+
+An agent parks a run where a person must consent, and goes on when somebody has decided. Nobody brings it the tokens then: it looks here. It may for requests of the very
+subject, tenant and session that its current message speaks for, and gets the tokens as something to pass on. Any other request is, to it, one that does not exist.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import attrs
+import trio
+
+from retinue.actors.runtime.carrying import CarriedApprovals, carry
+from retinue.actors.runtime.errors import AskTimeout
+from retinue.security.approvals import ApprovalRequest
+from retinue.security.errors import ApprovalError, DefinitionError, Denied
+
+if TYPE_CHECKING:
+    from retinue.actors.approvals.book import SystemApprovals
+    from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.kernel import Kernel
+
+__all__ = ["Decision", "check_question", "decision", "no_such_request"]
+
+MOST_EDITS: Final = 64
+"""Requests in a row, each of which replaces the one before, that are followed to the last."""
+
+
+@attrs.frozen
+class Decision:
+    """What became of a request, as of when it was read.
+
+    Attributes:
+        request: The request, or the one that has replaced it, as last edited; without its token. `request.status` says what became of it: "pending", "approved",
+            "rejected", "expired" or "cancelled"; `request.note` what the reviewer said; `request.arguments` is what was consented to.
+        approvals: The consent, to be passed on: `await ref.ask(message, approvals=decision.approvals)`. Empty until it is approved, and where it was used up or has
+            expired since.
+    """
+
+    request: ApprovalRequest
+    approvals: CarriedApprovals
+
+
+def check_question(turn: Delivery, request_id: object, wait: object) -> float:
+    """The seconds to wait. Raises DefinitionError for arguments of the wrong kind, and in the thread of a blocking actor."""
+    if turn.thread:
+        raise DefinitionError("ctx.decision waits in the loop, which a blocking actor is not in; let the actor that asks it look")
+    if not isinstance(request_id, str):
+        raise DefinitionError(f"ctx.decision takes the id of a request, a str, not an object of type {type(request_id).__name__}")
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not wait >= 0:
+        raise DefinitionError(f"ctx.decision(…, wait={wait!r}): give seconds from 0 on, or math.inf for as long as the message has")
+    return float(wait)
+
+
+async def decision(kernel: Kernel, turn: Delivery, request_id: str, wait: float) -> Decision:
+    """`ActorContext.decision`, for a turn."""
+    book: SystemApprovals | None = getattr(kernel.gate.desk, "book", None)
+    if book is None:
+        _unknown(kernel, turn, request_id)
+    until = trio.current_time() + wait
+    found = await kernel.consult(_look, book, turn, request_id, until, holder=True)
+    if found is None:
+        _unknown(kernel, turn, request_id)
+    request, token = found
+    return Decision(request.without_token(), carry(turn.cell, () if token is None else (token,)))
+
+
+async def _look(
+    book: SystemApprovals, turn: Delivery, request_id: str, until: float
+) -> tuple[ApprovalRequest, str | None] | None:
+    """Runs as the system: the last of the requests that replace one another, and its token; None where there is none, or it is somebody else's."""
+    for _ in range(MOST_EDITS):
+        request = await _get(book, turn, request_id)
+        if request is not None and request.status == "pending" and trio.current_time() < until:
+            try:
+                await book.wait(request_id, timeout=until - trio.current_time() if until != math.inf else math.inf)
+            except AskTimeout:
+                pass
+            request = await _get(book, turn, request_id)
+        if request is None:
+            return None
+        if request.edited_to is None:
+            break
+        request_id = request.edited_to
+    if request.status != "approved":
+        return request, None
+    try:
+        return request, await book.token(request.id)
+    except ApprovalError:  # used up, expired or void: who asks again asks a person again
+        return request, None
+
+
+async def _get(book: SystemApprovals, turn: Delivery, request_id: str) -> ApprovalRequest | None:
+    if not 0 < len(request_id) <= 255:
+        return None
+    try:
+        request = await book.get(request_id)
+    except ApprovalError as error:
+        if error.reason == "unknown":
+            return None
+        raise
+    return request if belongs_to(request, turn) else None
+
+
+def belongs_to(request: ApprovalRequest, turn: Delivery) -> bool:
+    """Whether the request was made for whom the turn acts for."""
+    security = turn.security
+    return (request.subject, request.tenant, request.session) == (security.subject, security.tenant, security.session)
+
+
+def no_such_request(turn: Delivery, request_id: str) -> Denied:
+    """The refusal: the same whether there is none, or it is somebody else's."""
+    subject = turn.security.subject
+    return Denied(
+        f"{turn.cell.path} asks what became of the request {request_id[:80]!r}, and there is none of that id that was made for {subject!r} in this tenant and "
+        "session. Send the message under the context that the request was made under",
+        path=turn.cell.path,
+        subject=subject,
+        reason="approval",
+    )
+
+
+def _unknown(kernel: Kernel, turn: Delivery, request_id: str) -> NoReturn:
+    raise kernel.book.refused(no_such_request(turn, request_id))
