@@ -81,7 +81,8 @@ def pattern_detector(pattern: str | re.Pattern[str], name: str | None = None) ->
     if len(compiled.pattern) > MAX_PATTERN:
         raise DefinitionError(f"{where} has {len(compiled.pattern)} characters: {MAX_PATTERN} are the most")
     try:
-        shape = _shape(list(_sre.parse(compiled.pattern, compiled.flags & ~re.UNICODE)), compiled.flags)
+        parts = list(_sre.parse(compiled.pattern, compiled.flags & ~re.UNICODE))
+        shape = _shape(parts, compiled.flags)
         if shape.large > 1 or shape.small > MAX_SMALL:
             raise _Unsafe(
                 "it has several repetitions whose ends can be in many places: put a character between them that they do not match, or bound them"
@@ -90,12 +91,14 @@ def pattern_detector(pattern: str | re.Pattern[str], name: str | None = None) ->
         raise DefinitionError(f"{where} is not taken: {error}") from None
     if shape.empty:
         raise DefinitionError(f"{where} is not taken: it matches the empty text")
-    return _detector(compiled, name or f"what matches {compiled.pattern!r:.100}", shape)
+    # At a place that is no beginning of a word nothing has to be held back.
+    edge = r"\b" if str(parts[0][0]) == "AT" and str(parts[0][1]) == "AT_BOUNDARY" else ""
+    return _detector(compiled, name or f"what matches {compiled.pattern!r:.100}", shape, edge)
 
 
-def _detector(compiled: re.Pattern[str], name: str, shape: _Shape) -> Detector:
+def _detector(compiled: re.Pattern[str], name: str, shape: _Shape, edge: str) -> Detector:
     flags = compiled.flags
-    first = re.compile(_any_of(shape.first), flags)
+    first = re.compile(edge + _any_of(shape.first), flags)
     body = _any_of(shape.consumed)
     run = re.compile(f"{body}{{0,{REACH}}}", flags)
     more = re.compile(f"{body}+", flags)
