@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeVar, final, overload
 
 from retinue.capabilities.tool_class import Tool
 from retinue.capabilities.tool_making import tool_of_function
@@ -20,6 +20,9 @@ from retinue.capabilities.tool_options import ToolOptions
 from retinue.security.errors import DefinitionError
 
 __all__ = ["ToolMethod", "Toolkit", "is_method", "is_toolkit", "tool_api", "tools_of_toolkit"]
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Toolkit:
@@ -35,7 +38,7 @@ class Toolkit:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if not _marked(cls) and not inspect.isabstract(cls):
-            raise DefinitionError(f"the toolkit {cls.__qualname__} has no tools: mark its methods with @rt.tool")
+            raise DefinitionError(f"the toolkit {cls.__qualname__} has no tools: mark its methods with @rt.tool_api")
 
 
 @final
@@ -78,11 +81,28 @@ def is_method(function: Any) -> bool:
     return first is not None and first.name == "self" and first.annotation is inspect.Parameter.empty
 
 
+@overload
+def tool_api(function: F, /) -> F: ...
+@overload
+def tool_api(**options: Any) -> Callable[[F], F]: ...
 def tool_api(function: Any = None, /, **options: Any) -> Any:
-    """What marks a method of a toolkit in Lagent; the same as `tool`, whose options it takes."""
+    """Mark a method of a toolkit as a tool; Lagent's name for it. The same as `tool`, whose options it takes, but a type checker sees the method as it is written.
+
+    Args:
+        function: The method, where the decorator stands bare.
+        options: As `tool` takes them.
+
+    Raises:
+        DefinitionError: It is no method.
+    """
     from retinue.capabilities.tools import tool  # which knows toolkits
 
-    return tool(**options) if function is None else tool(function)
+    def mark(given: Any) -> Any:
+        if not is_method(given):
+            raise DefinitionError(f"@rt.tool_api marks a method of a toolkit, and {given!r} is none: make it a tool by @rt.tool")
+        return tool(**options)(given)
+
+    return mark if function is None else mark(function)
 
 
 def _marked(cls: type) -> dict[str, ToolMethod]:
