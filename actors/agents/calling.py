@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import trio
@@ -33,7 +33,10 @@ __all__ = ["Outcome", "all_at_once", "carry_out", "execute", "finish", "result_s
 
 Outcome: TypeAlias = "Step | ParkedCall"
 
-BAD = frozenset({"unknown", "arguments", "parsing"})
+ANEW: Final = 8
+"""How often a call that waits for a person is asked for anew, where its request lapses; then the run is parked."""
+
+BAD: Final = frozenset({"unknown", "arguments", "parsing"})
 """Results of calls that could not be carried out as they were written."""
 
 
@@ -119,7 +122,7 @@ async def guarded(turn: Turn, seat: Seat, message: Any) -> Any:
 
 async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approvals: Any = ()) -> ToolResult | ParkedCall:
     """Has a tool's executor carry out a call that fits. Raises RunLimitReached where the run's time is over."""
-    spent = turn.spent
+    spent, anew = turn.spent, 0
     while True:
         timeout = spent.timeout()
         try:
@@ -130,13 +133,15 @@ async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approval
                 return ToolResult.failed(
                     "denied", f"not permitted: {seat.tool.name} needs a person's approval, and nobody can be asked here"
                 )
-            if turn.wait:
+            if turn.wait and anew < ANEW:
                 from retinue.actors.agents.parking import wait_for
 
-                done = await wait_for(turn, call, seat, required.requests)
-                if done.__class__ is ToolResult:
-                    return done
-                message, approvals = done
+                anew += 1
+                decided = await wait_for(turn, call, seat, required.requests)
+                if isinstance(decided, ToolResult):
+                    return decided
+                message, approvals = decided.message, decided.approvals
+                turn.edits[call.id] = decided.edited
                 continue
             return ParkedCall(call, required.requests)
         except AuthorityError as refused:

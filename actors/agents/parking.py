@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retinue.actors.llm.messages import ToolCall
     from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["new_run_id", "park", "resume_call", "session_of", "wait_for"]
+__all__ = ["Decided", "new_run_id", "park", "resume_call", "session_of", "wait_for"]
 
 LOOK_AGAIN: Final = 60.0
 """Seconds after which a run that waits looks at the desk once more, whatever it has heard."""
@@ -89,58 +89,70 @@ async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
     seat = turn.box.seats.get(call.name)
     if seat is None:
         return await finish(turn, call, ToolResult.failed("unknown", turn.box.unknown(call.name)))
-    found = await _decided(turn, call, seat, waiting.requests, 0.0)
-    if found.__class__ is ToolResult:
-        return await finish(turn, call, found)
-    message, approvals, edited = found
+    decided = await _decide(turn, call, seat, waiting.requests, 0.0)
+    if isinstance(decided, ToolResult):
+        return await finish(turn, call, decided)
     turn.tell(ToolStarted(call.id, call.name, call.arguments))
-    turn.home.note_begun(turn.parked, call.id)
-    outcome = await execute(turn, call, seat, message, approvals or turn.home.ctx.approvals)
-    if outcome.__class__ is ParkedCall:
+    approvals = decided.approvals or turn.home.ctx.approvals
+    if approvals:
+        turn.home.note_begun(turn.parked, call.id)
+    outcome = await execute(turn, call, seat, decided.message, approvals)
+    if isinstance(outcome, ParkedCall):
         turn.home.note_waiting(turn.parked, outcome)
         return outcome
-    step = await finish(turn, call, told_of_edit(outcome, edited))
+    step = await finish(turn, call, told_of_edit(outcome, decided.edited))
     turn.home.note_result(turn.parked, step)
     return step
 
 
-async def wait_for(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest]) -> Any:
-    """Waits for a person within the run: what to send then with which approvals, or the result."""
+async def wait_for(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest]) -> Decided | ToolResult:
+    """Waits for a person within the run: what to send then, with which approvals, or the result. (No approvals: the request has lapsed, and it is asked anew.)"""
     turn.tell(ApprovalNeeded(tuple(requests), turn.run_id()))
     while True:
         timeout = turn.spent.timeout()
-        found = await _decided(turn, call, seat, requests, LOOK_AGAIN if timeout is None else min(timeout, LOOK_AGAIN))
-        if found.__class__ is ToolResult:
-            return found
-        message, approvals, edited = found
-        if approvals:
-            turn.edits[call.id] = edited
-            return message, approvals
-        requests = tuple(await _look(turn, requests))
-        if any(request.status == "expired" for request in requests):
-            return message, ()  # asked anew
+        decided = await _decide(turn, call, seat, requests, LOOK_AGAIN if timeout is None else min(timeout, LOOK_AGAIN))
+        if isinstance(decided, ToolResult) or decided.approvals or not decided.pending:
+            return decided
 
 
-async def _look(turn: Turn, requests: Sequence[ApprovalRequest]) -> list[ApprovalRequest]:
-    return [(await turn.home.ctx.decision(request.id)).request for request in requests]
+class Decided:
+    """What the desk says of a call.
+
+    Attributes:
+        message: What to send: the call as the model wrote it, or as a person has changed it.
+        approvals: The approvals that are there.
+        edited: How the arguments were changed, as JSON text; None where they were not.
+        pending: Whether anything is not decided yet.
+    """
+
+    __slots__ = ("approvals", "edited", "message", "pending")
+
+    def __init__(self, message: Any, approvals: Any, edited: str | None, *, pending: bool) -> None:
+        self.message = message
+        self.approvals = approvals
+        self.edited = edited
+        self.pending = pending
 
 
-async def _decided(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest], wait: float) -> Any:
-    """What the desk says of a call: a result where a person said no, else the message, the approvals that are there, and how the arguments were changed."""
+async def _decide(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest], wait: float) -> Decided | ToolResult:
+    """What the desk says of a call; a result where a person said no."""
     message: Any = None
-    approvals: Any = None
+    approvals: Any = ()
     edited: str | None = None
+    pending = False
     for request in requests:
         try:
             decision = await turn.home.ctx.decision(request.id, wait=wait)
-        except AuthorityError:  # unknown by now: it is asked anew
+        except AuthorityError:  # nobody knows of it any more: it is asked anew
             continue
         now = decision.request
         if now.status in NOT_NOW:
             words = f": {now.note}" if now.note else ""
             return ToolResult.failed("rejected", f"a person has not approved {call.name}{words}. It was not carried out")
-        approvals = decision.approvals or approvals
-        if now.id != request.id:
+        pending = pending or now.status == "pending"
+        if decision.approvals:
+            approvals = decision.approvals + approvals if approvals else decision.approvals
+        if now.edit_of is not None:
             arguments = dict(now.arguments)
             message = seat.tool.message(**arguments)
             edited = json.dumps(arguments, ensure_ascii=False, default=str)
@@ -153,4 +165,4 @@ async def _decided(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[Ap
         return ToolResult.failed("arguments", str(error))
     except GuardrailBlocked as blocked:
         return ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a guardrail has blocked this call'}")
-    return message, approvals or (), edited
+    return Decided(message, approvals, edited, pending=pending)

@@ -117,6 +117,33 @@ async def test_an_edit_runs_the_edited_call_and_the_model_is_told() -> None:
     assert post.sent == [("bob", "good day")] and "changed the arguments" in step.text and "good day" in step.text
 
 
+async def test_an_edit_that_is_not_approved_yet_is_not_forgotten_meanwhile() -> None:
+    post = Post()
+    async with agent_system([to("bob"), "Done."], tools=post.tools) as (system, agent):
+        waiting = await parked(agent, "Write to Bob")
+        edited = await system.approvals.edit(waiting.request.id, {"text": "good day"}, reviewer="carol")
+        again = await parked(agent, rt.Resume(waiting.run))
+        assert again.request.id == edited.id
+        await parked(agent, rt.Resume(waiting.run))
+        token = await system.approvals.approve(edited.id, reviewer="carol")
+        await agent.ask(rt.Resume(waiting.run), approvals=[token])
+    assert post.sent == [("bob", "good day")]
+
+
+async def test_a_request_that_has_expired_is_asked_anew() -> None:
+    post = Post()
+    async with rt.ActorSystem("brief", approval_lifetime=1) as system:
+        model = await system.spawn(llm.Scripted, [to("bob"), "Done."], name="model")
+        agent = await system.spawn(rt.Agent, model=model, tools=post.tools, name="agent")
+        waiting = await parked(agent, "Write to Bob")
+        await trio.sleep(1.1)  # the desk's clock is the machine's
+        again = await parked(agent, rt.Resume(waiting.run))
+        assert again.request.id != waiting.request.id and again.run == waiting.run
+        await system.approvals.approve(again.request.id, reviewer="carol")
+        assert (await agent.ask(rt.Resume(waiting.run))).content == "Done."
+    assert post.sent == [("bob", "hi")]
+
+
 async def test_what_is_not_decided_yet_waits_on_and_what_is_decided_is_done() -> None:
     post = Post()
     async with agent_system([to("bob", "eve"), "Done."], tools=post.tools) as (system, agent):
