@@ -45,7 +45,7 @@ from retinue.capabilities.schema_shapes import EVERY, OBJECT, Misfit, Shape, Uns
 from retinue.mailbox.annotations import Unresolved, field_types, substitute
 from retinue.mailbox.messages import names_of
 
-__all__ = ["Schemas", "is_enforceable", "json_default", "schema_text"]
+__all__ = ["COMPILING", "Schemas", "is_enforceable", "json_default", "schema_text"]
 
 USE: Final = (
     "use str, int, float, bool, None, Any, Literal, an Enum, list, tuple, set, dict[str, …], date, datetime, UUID, Path, Decimal, bytes, an attrs class, a "
@@ -53,7 +53,11 @@ USE: Final = (
 )
 
 
-class Schemas(cattrs.Converter):
+COMPILING: Final[dict[str, Any]] = {"_cattrs_use_linecache": False, "_cattrs_forbid_extra_keys": True, "_cattrs_use_alias": True}
+"""How cattrs compiles what builds a class: unknown names are refused."""
+
+
+class Schemas(cattrs.BaseConverter):
     """The shapes of one tool's types.
 
     Args:
@@ -66,7 +70,7 @@ class Schemas(cattrs.Converter):
     """
 
     def __init__(self, *, strict: Schemas | None = None, names: Mapping[str, Any] | None = None, module: str = "builtins") -> None:
-        super().__init__(forbid_extra_keys=True, detailed_validation=True, use_alias=True)
+        super().__init__(detailed_validation=True)
         self.definitions: dict[str, dict[str, Any]] = {}
         self._of_strict = strict
         self._names = dict(names or {})
@@ -218,7 +222,7 @@ class Schemas(cattrs.Converter):
             for field in taken
         ]
         variables = {variable.__name__: Any for variable in getattr(cls, "__parameters__", ())}
-        build: Callable[[Any, Any], Any] = make_dict_structure_fn_from_attrs(attributes, cls, self, variables, _cattrs_use_linecache=False)
+        build: Callable[[Any, Any], Any] = make_dict_structure_fn_from_attrs(attributes, cls, self, variables, **COMPILING)
         words = {name: shape.words for name, shape in shapes.items()}
         aliases = {field.name: str(field.alias) for field in taken}
 

@@ -29,6 +29,9 @@ LONGEST_NAME: Final = 64
 QUEUEING: Final = 30.0
 """Seconds that an asker waits beyond the tool's own time-out: for its turn, and for the answer that tells of the time-out."""
 
+SETTINGS: Final = Schemas()
+"""How cattrs builds messages: their hooks are given, so nothing is ever registered with it."""
+
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*")
 
 
@@ -165,15 +168,14 @@ def finished(recipe: Recipe) -> Tool[Any, Any]:
     source = place_of(recipe.function)
     kind: Any = kind_of_function(recipe.function)
     _check_options(recipe, kind, source)
-    settings = Schemas()
     fields = recipe.fields
     cls = message_class(recipe.name, fields, timeout=recipe.options.timeout + QUEUEING)
     text = schema_text(recipe.schema)
     words = {one.name: one.shape.words + ("" if one.default is attrs.NOTHING else ", optional") for one in fields}
     reader = Reader(
         recipe.name,
-        builder(cls, fields, settings),
-        lambda: builder(cls, recipe.lenient(), settings),
+        builder(cls, fields, SETTINGS),
+        lambda: builder(cls, recipe.lenient(), SETTINGS),
         cls,
         words,
         aliases={one.field: one.name for one in fields},

@@ -12,6 +12,7 @@ import attrs
 import cattrs
 from cattrs.gen import make_dict_structure_fn_from_attrs
 
+from retinue.capabilities.schema import COMPILING
 from retinue.capabilities.schema_shapes import Shape
 from retinue.capabilities.tool_results import ToolResult
 from retinue.mailbox.messages import Request, message
@@ -101,7 +102,7 @@ def builder(cls: Any, fields: Iterable[MessageField], settings: cattrs.Converter
         # Beside the type, not as keywords: a parameter may be called as one of cattrs' own.
         read = Annotated[Any, cattrs.override(struct_hook=one.shape.load, rename=one.name)]
         attributes.append(attribute.evolve(type=read))
-    made: Callable[[Any, Any], Any] = make_dict_structure_fn_from_attrs(attributes, cls, settings, {}, _cattrs_use_linecache=False)
+    made: Callable[[Any, Any], Any] = make_dict_structure_fn_from_attrs(attributes, cls, settings, {}, **COMPILING)
     return made
 
 

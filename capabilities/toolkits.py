@@ -1,7 +1,7 @@
 """Toolkits: objects with methods that are tools. What is not marked is no tool, whatever it is called and whoever asks for it by name.
 
 class Files(Toolkit):
-    @tool
+    @tool_api
     def read(self, path: str) -> str: ...
 
 Agent(tools=[Files("/srv/reports")])   # the tool Files.read
