@@ -175,17 +175,19 @@ class ActionExecutor(Actor):
         return (", ".join(names[:NAMED]) + more) or "none"
 
 
-def action_processor(tool: str, *, code_parameter: str = "command") -> tuple[ActionHook, ActionHook]:
+def action_processor(tool: str, *, code_parameter: str = "command", tool_type: str = "interpreter") -> tuple[ActionHook, ActionHook]:
     """The hooks of Lagent's action processor: what an agent's parser found becomes a call, and what came of it a text.
 
         before, after = rt.action_processor("python.run", code_parameter="code")
         executor = await system.spawn(rt.ActionExecutor, [PythonKernel(), Search()], before=[before], after=[after])
 
-    A block that is a text, code for an interpreter, becomes a call of `tool`; one that names an action is that. Where the block could not be parsed, nothing becomes a call.
+    A block of code, for an interpreter, becomes a call of `tool`; one that names an action is that call. Any other text becomes no call, nor does what could not be parsed: a
+    broken call of one tool is never code for another.
 
     Args:
         tool: The action that takes code.
         code_parameter: Its parameter for the code.
+        tool_type: The parser's word for blocks of code.
     """
 
     def before(message: AgentMessage) -> AgentMessage | None:
@@ -197,7 +199,7 @@ def action_processor(tool: str, *, code_parameter: str = "command") -> tuple[Act
         ):
             return None
         action = found["action"]
-        if isinstance(action, str):
+        if isinstance(action, str) and found["tool_type"] == tool_type:
             return attrs.evolve(message, content=FunctionCall(tool, {code_parameter: action}))
         if isinstance(action, Mapping):
             return attrs.evolve(message, content=dict(action))

@@ -58,7 +58,7 @@ def text_of(value: Any) -> str:
 
 def error_text(error: BaseException) -> str:
     """What a model is told of an exception: its type and text, never where in whose files it was raised."""
-    kind = type(error).__qualname__
+    kind = type(error).__name__
     try:
         text = str(error)
     except Exception:
