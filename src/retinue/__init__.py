@@ -91,6 +91,10 @@ if TYPE_CHECKING:
     from retinue.actors.store.schema import Schema
     from retinue.actors.store.store import Store
     from retinue.actors.store.work import Work
+    from retinue.actors.tools.action_messages import ActionReturn, FunctionCall, GetActions
+    from retinue.actors.tools.actions import ActionExecutor, action_processor
+    from retinue.actors.tools.executor import spawn_executor
+    from retinue.actors.tools.python import PythonKernel
     from retinue.capabilities.consent import Approval
     from retinue.capabilities.errors import BadArguments
     from retinue.capabilities.net import guarded_client
@@ -178,6 +182,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "ActionExecutor",
+    "ActionReturn",
     "Actor",
     "ActorStopped",
     "ActorSystem",
@@ -227,7 +233,9 @@ __all__ = [
     "Expired",
     "Finding",
     "ForgedContext",
+    "FunctionCall",
     "GatewayError",
+    "GetActions",
     "GetMemory",
     "GetState",
     "GuardRefused",
@@ -269,6 +277,7 @@ __all__ = [
     "Pool",
     "Published",
     "PykkaMessage",
+    "PythonKernel",
     "ReasoningDelta",
     "Receipt",
     "Ref",
@@ -334,6 +343,7 @@ __all__ = [
     "WrongThread",
     "__version__",
     "absent",
+    "action_processor",
     "allow",
     "any_of",
     "at_least",
@@ -370,6 +380,7 @@ __all__ = [
     "redact",
     "run",
     "sensitive_tool_confirmation",
+    "spawn_executor",
     "tool",
     "tool_aggregator",
     "tool_api",
@@ -381,6 +392,8 @@ __all__ = [
 
 # Where each public name lives. Read by `__getattr__` alone.
 _HOMES = {
+    "ActionExecutor": "retinue.actors.tools.actions",
+    "ActionReturn": "retinue.actors.tools.action_messages",
     "Actor": "retinue.actors.runtime.actor",
     "ActorStopped": "retinue.actors.runtime.errors",
     "ActorSystem": "retinue.actors.runtime.system",
@@ -430,7 +443,9 @@ _HOMES = {
     "Expired": "retinue.security.errors",
     "Finding": "retinue.capabilities.tool_checks",
     "ForgedContext": "retinue.security.errors",
+    "FunctionCall": "retinue.actors.tools.action_messages",
     "GatewayError": "retinue.mailbox.errors",
+    "GetActions": "retinue.actors.tools.action_messages",
     "GetMemory": "retinue.actors.agents.message",
     "GetState": "retinue.actors.agents.message",
     "GuardRefused": "retinue.security.errors",
@@ -472,6 +487,7 @@ _HOMES = {
     "Pool": "retinue.actors.runtime.pools",
     "Published": "retinue.actors.runtime.topic_reports",
     "PykkaMessage": "retinue.actors.hosts.adopting",
+    "PythonKernel": "retinue.actors.tools.python",
     "ReasoningDelta": "retinue.actors.llm.events",
     "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",
@@ -536,6 +552,7 @@ _HOMES = {
     "WrongEventLoop": "retinue.actors.runtime.errors",
     "WrongThread": "retinue.actors.runtime.errors",
     "absent": "retinue.security.constraints",
+    "action_processor": "retinue.actors.tools.actions",
     "allow": "retinue.security.restrictions",
     "any_of": "retinue.security.constraints",
     "at_least": "retinue.security.constraints",
@@ -572,6 +589,7 @@ _HOMES = {
     "redact": "retinue.security.redaction",
     "run": "retinue.actors.runtime.running",
     "sensitive_tool_confirmation": "retinue.security.guardrail_templates",
+    "spawn_executor": "retinue.actors.tools.executor",
     "tool": "retinue.capabilities.tools",
     "tool_aggregator": "retinue.actors.agents.aggregators",
     "tool_api": "retinue.capabilities.toolkits",
