@@ -134,7 +134,7 @@ class CallPieces:
                 index = position
         if index is not None:
             known = self._by_index.get(index)
-        if known is None or _begins_another(known, given_id, name, arguments):
+        if known is None or _begins_another(known, given_id, name, arguments, placed=index is not None):
             known = self._new(given_id)
         if index is not None:
             self._by_index[index] = known
@@ -196,7 +196,7 @@ def _without_half_characters(text: str) -> str:
     return text if mended == decoded else mended
 
 
-def _begins_another(call: _Call, given_id: str, name: str, arguments: str) -> bool:
+def _begins_another(call: _Call, given_id: str, name: str, arguments: str, *, placed: bool) -> bool:
     """Whether a piece that seems to belong to a call is the first of another one, as the call is finished already."""
     if not name:
         return False  # every call has a name, and its first piece brings it
@@ -204,6 +204,8 @@ def _begins_another(call: _Call, given_id: str, name: str, arguments: str) -> bo
         return name != call.name or is_object(call.text())
     if not call.length or not is_object(call.text()):
         return False
+    if not given_id and not placed:
+        return True
     # The same call again from its beginning, or one more call of the same index or id: only another text makes it another call.
     return name != call.name or (arguments.lstrip()[:1] == "{" and not arguments.startswith(call.text()) and call.text() != "{}")
 
