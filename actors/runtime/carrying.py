@@ -34,7 +34,7 @@ class CarriedApprovals:
     def __len__(self) -> int:
         return len(self.__tokens)
 
-    def __add__(self, other: object) -> CarriedApprovals:
+    def __add__(self, other: CarriedApprovals) -> CarriedApprovals:
         if not isinstance(other, CarriedApprovals):
             return NotImplemented
         if other.__cell is not self.__cell:

@@ -140,7 +140,7 @@ async def test_there_are_none_where_none_came_and_too_many_are_too_many() -> Non
                 mine = self.ctx.approvals
                 assert len(mine + mine) == len(mine)
                 with pytest.raises(TypeError):
-                    mine + ["token"]
+                    mine + ["token"]  # noqa: RUF005
                 return str(len(mine))
 
         assert await (await system.spawn(Greedy)).ask(Order(""), approvals=[f"t{number}" for number in range(16)]) == "16"
