@@ -56,7 +56,7 @@ class Plain:
             self.names["_"] = value
             return True, _shown(value)
         except BaseException as error:  # a SystemExit is an error like another: the state stays
-            return False, _trace(error, file)
+            return False, _trace(error)
 
 
 class Notebook:
@@ -68,7 +68,9 @@ class Notebook:
         self.shell = InteractiveShell.instance()
         self.shell.colors = "NoColor"
         self.shell.history_manager.enabled = False
-        self.shell.displayhook.quiet = lambda: True  # the value goes another way than what is printed
+        shown = self.shell.displayhook  # the value goes another way than what is printed
+        shown.start_displayhook = shown.finish_displayhook = shown.write_output_prompt = lambda: None
+        shown.write_format_data = lambda *_, **__: None
 
     def run(self, code: str) -> tuple[bool, str]:
         """As `Plain.run`."""
@@ -76,7 +78,7 @@ class Notebook:
         outcome = self.shell.run_cell(code, store_history=False, silent=False)
         error = outcome.error_before_exec or outcome.error_in_exec
         if error is not None:
-            return False, _trace(error, None)
+            return False, _trace(error)
         return True, "" if outcome.result is None else _shown(outcome.result)
 
 
@@ -85,12 +87,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE // 2]} … {text[-LONGEST_VALUE // 2 :]}"
 
 
-def _trace(error: BaseException, file: str | None) -> str:
-    """What was raised, with the lines of the code that was given; without our own."""
+def _trace(error: BaseException) -> str:
+    """What was raised, with the lines of the code that was given and of what it called; nothing of ours, or of IPython's."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if file is None or frame.filename.startswith("<cell ")]
-    first = next((number for number, frame in enumerate(frames) if frame in ours and frame.filename != __file__), len(frames))
-    kept = [frame for frame in frames[first:] if frame.filename != __file__]
+    first = next((number for number, frame in enumerate(frames) if frame.filename.startswith(("<cell ", "<ipython-input"))), len(frames))
+    kept = frames[first:]
     text = "".join([*traceback.format_list(kept[-20:]), *traceback.format_exception_only(error)]).strip()
     return text if len(text) <= LONGEST_TRACE else f"{text[: LONGEST_TRACE // 2]}\n…\n{text[-LONGEST_TRACE // 2 :]}"
 
