@@ -159,7 +159,7 @@ CONSENT = (
     ),
     Mutant(
         "approvals do not go on with what is handed over",
-        "actors/runtime/context.py",
+        "actors/runtime/forwarding.py",
         "approvals=turn.postmark.approvals if turn.postmark is not None else ()",
         "approvals=()",
         _TURNS,
