@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks runtime|authority|border|savina|agentdojo|mutants [--help]`."""
+"""The command line: `python -m benchmarks runtime|agents|authority|border|savina|agentdojo|mutants [--help]`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from benchmarks import machine, report
 from benchmarks.agentdojo.command import agentdojo
+from benchmarks.agents.command import agents
 from benchmarks.authority.command import authority
 from benchmarks.border.command import border
 from benchmarks.harness import calibrate, gc_policy
@@ -131,6 +132,7 @@ def _profile(name: str) -> None:
     pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
 
 
+main.add_command(agents)
 main.add_command(authority)
 main.add_command(border)
 main.add_command(savina)

@@ -24,7 +24,7 @@ class Instant(ChatCompletionClient):
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
 
-    async def create(self, messages: Any, **keywords: Any) -> CreateResult:  # noqa: ARG002, RUF029
+    async def create(self, messages: Any, **keywords: Any) -> CreateResult:  # noqa: ARG002
         self._tally.completions += 1
         if isinstance(messages[-1], FunctionExecutionResultMessage):
             return CreateResult(finish_reason="stop", content=ANSWER, usage=RequestUsage(1, 1), cached=False)
@@ -81,4 +81,6 @@ async def _turns(count: int) -> float:
     return timer.seconds
 
 
-CONTENDER = Contender("autogen-agentchat", version_of("autogen-agentchat"), {"turn": Block(turns, note="`AssistantAgent.run` and `on_reset`")})
+CONTENDER = Contender(
+    "autogen-agentchat", version_of("autogen-agentchat"), {"turn": Block(turns, note="`AssistantAgent.run` and `on_reset`")}
+)

@@ -24,7 +24,7 @@ class Instant(Model):
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
 
-    async def get_response(self, system_instructions: Any, input: Any, *rest: Any, **more: Any) -> ModelResponse:  # noqa: A002, ARG002, RUF029
+    async def get_response(self, system_instructions: Any, input: Any, *rest: Any, **more: Any) -> ModelResponse:  # noqa: A002, ARG002
         self._tally.completions += 1
         if isinstance(input, list) and isinstance(input[-1], dict) and input[-1].get("type") == "function_call_output":
             text = ResponseOutputText(text=ANSWER, type="output_text", annotations=[])
@@ -59,9 +59,11 @@ async def _turns(count: int) -> float:
     answers: list[str] = []
     with Timer() as timer:
         for _ in range(count):
-            answers.append((await Runner.run(agent, QUESTION, run_config=QUIET)).final_output)
+            answers += [(await Runner.run(agent, QUESTION, run_config=QUIET)).final_output]
     tally.check("openai-agents", count, answers)
     return timer.seconds
 
 
-CONTENDER = Contender("openai-agents", version_of("openai-agents"), {"turn": Block(turns, note="`Runner.run`, tracing off, a new history each")})
+CONTENDER = Contender(
+    "openai-agents", version_of("openai-agents"), {"turn": Block(turns, note="`Runner.run`, tracing off, a new history each")}
+)

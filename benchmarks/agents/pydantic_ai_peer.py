@@ -23,7 +23,7 @@ def turns(count: int) -> float:
 async def _turns(count: int) -> float:
     tally = Tally()
 
-    async def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:  # noqa: ARG001, RUF029 - what it is given, and async for all alike
+    async def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:  # noqa: ARG001 - what it is given, and async for all alike
         tally.completions += 1
         if any(part.part_kind == "tool-return" for part in messages[-1].parts):
             return ModelResponse(parts=[TextPart(ANSWER)])
@@ -44,7 +44,7 @@ async def _turns(count: int) -> float:
     answers: list[str] = []
     with Timer() as timer:
         for _ in range(count):
-            answers.append((await agent.run(QUESTION)).output)
+            answers += [(await agent.run(QUESTION)).output]
     tally.check("pydantic-ai", count, answers)
     return timer.seconds
 
