@@ -56,10 +56,8 @@ async def _turns(count: int) -> float:
         return await tally.forecast(city, days)
 
     agent = Agent(name="weatherman", instructions=INSTRUCTIONS, model=Instant(tally), tools=[get_weather])
-    answers: list[str] = []
     with Timer() as timer:
-        for _ in range(count):
-            answers += [(await Runner.run(agent, QUESTION, run_config=QUIET)).final_output]
+        answers = [(await Runner.run(agent, QUESTION, run_config=QUIET)).final_output for _ in range(count)]
     tally.check("openai-agents", count, answers)
     return timer.seconds
 

@@ -41,10 +41,8 @@ async def _turns(count: int) -> float:
         """
         return await tally.forecast(city, days)
 
-    answers: list[str] = []
     with Timer() as timer:
-        for _ in range(count):
-            answers += [(await agent.run(QUESTION)).output]
+        answers = [(await agent.run(QUESTION)).output for _ in range(count)]
     tally.check("pydantic-ai", count, answers)
     return timer.seconds
 
