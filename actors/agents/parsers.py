@@ -128,20 +128,20 @@ class Parser:
         return parsed.thought + parsed.rest
 
 
-_PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
+_PLACE = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|\{([A-Za-z_]\w*)\}")
 
 
 def fill_in(template: str, fields: dict[str, Any], where: str) -> str:
-    """A template with its `{name}` places filled in. Other braces stay as they are, `{{` and `}}` become single ones.
+    """A template with its `{name}` places filled in. `{{name}}` becomes `{name}`; all other braces stay as they are, JSON's above all.
 
     Raises:
         DefinitionError: A place without a field.
     """
 
     def value(match: re.Match[str]) -> str:
-        name = match[1]
-        if name is None:
-            return match[0][0]
+        if match[1] is not None:
+            return match[0][1:-1]
+        name = match[2]
         if name not in fields:
             raise DefinitionError(
                 f"{where}: the template's {{{name}}} has no field: give {name}=…, or write {{{{{name}}}}} for the word in braces"
