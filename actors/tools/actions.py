@@ -200,18 +200,23 @@ def action_processor(tool: str, *, code_parameter: str = "command", tool_type: s
             return None
         action = found["action"]
         if isinstance(action, str) and found["tool_type"] == tool_type:
-            return attrs.evolve(message, content=FunctionCall(tool, {code_parameter: action}))
+            return _with(message, content=FunctionCall(tool, {code_parameter: action}))
         if isinstance(action, Mapping):
-            return attrs.evolve(message, content=dict(action))
+            return _with(message, content=dict(action))
         return None
 
     def after(message: AgentMessage) -> AgentMessage | None:
         done = message.content
         if not isinstance(done, ActionReturn):
             return None
-        return attrs.evolve(message, content=done.format_result() if done.state == "SUCCESS" else done.errmsg, formatted=done)
+        return _with(message, content=done.format_result() if done.state == "SUCCESS" else done.errmsg, formatted=done)
 
     return before, after
+
+
+def _with(message: AgentMessage, **changes: Any) -> AgentMessage:
+    made: AgentMessage = attrs.evolve(message, **changes)  # type: ignore[misc]  # a message is an attrs class, which its decorator does not say
+    return made
 
 
 async def _through(hooks: tuple[ActionHook, ...], message: AgentMessage) -> AgentMessage:

@@ -98,11 +98,9 @@ def _make(tool: Tool[..., Any]) -> type[ToolExecutor]:
     call.__name__ = "call"
     call.__qualname__ = f"{tool.name}.call"
     call.__annotations__ = {"message": tool.message, "return": ToolResult}
-    options = {"requires": tool.requires, "risk": tool.risk, "approval": tool.approval, "four_eyes": tool.four_eyes}
+    marked = handler(requires=tool.requires, risk=tool.risk, approval=tool.approval, four_eyes=tool.four_eyes)(call)
     name = f"Executor of {tool.name}"
-    made = type(
-        name, (ToolExecutor,), {"call": handler(**options)(call), "tool": tool, "__module__": __name__, "__doc__": f"Runs {tool.name!r}."}
-    )
+    made = type(name, (ToolExecutor,), {"call": marked, "tool": tool, "__module__": __name__, "__doc__": f"Runs {tool.name!r}."})
     handlers_of(made)[tool.message].define(tool.definition)  # a consent is for the tool's code, not for this module's
     return made
 

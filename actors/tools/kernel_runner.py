@@ -45,10 +45,12 @@ class Plain:
         linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
         try:
             tree = ast.parse(code, file)
-            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            last = tree.body[-1] if tree.body else None
+            if isinstance(last, ast.Expr):
+                tree.body.pop()
             if tree.body:
                 exec(compile(tree, file, "exec"), self.names)  # noqa: S102 - what a kernel is for; it is a process of its own
-            if last is None:
+            if not isinstance(last, ast.Expr):
                 return True, ""
             value = eval(compile(ast.Expression(last.value), file, "eval"), self.names)  # noqa: S307 - as above
             if value is None:
