@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from retinue.actors.llm.usage import Usage
+from retinue.mailbox.constructors import quicken
 
 __all__ = ["Completion", "ToolCall"]
 
@@ -69,3 +70,7 @@ class Completion:
     def completion_tokens(self) -> int | None:
         """Tokens of the answer as the endpoint counted them; None where it does not count."""
         return self.usage.completion_tokens
+
+
+for _each in (ToolCall, Completion):  # one is made for every piece of every answer
+    quicken(_each)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from retinue.actors.llm.completion import Completion
+from retinue.mailbox.constructors import quicken
 
 __all__ = ["Completed", "ModelEvent", "ReasoningDelta", "Retrying", "TextDelta", "ToolCallDelta", "fold"]
 
@@ -90,6 +91,10 @@ class Completed:
     __immutable__ = True
 
     completion: Completion
+
+
+for _each in (TextDelta, ReasoningDelta, ToolCallDelta, Retrying, Completed):  # one is made for every piece of every answer
+    quicken(_each)
 
 
 ModelEvent: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | Retrying | Completed

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from retinue.mailbox.constructors import quicken
+
 __all__ = ["NO_USAGE", "Usage"]
 
 
@@ -52,6 +54,9 @@ class Usage:
             _sum(self.reasoning_tokens, other.reasoning_tokens),
             _sum(self.cost_micro_usd, other.cost_micro_usd),
         )
+
+
+quicken(Usage)
 
 
 def _sum(left: int | None, right: int | None) -> int | None:
