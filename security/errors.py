@@ -53,7 +53,8 @@ class RetinueError(Exception):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "code" not in cls.__dict__:
-            cls.code = ".".join(word.lower() for word in _WORD.findall(cls.__name__))
+            words = [word.lower() for word in _WORD.findall(cls.__name__)]
+            cls.code = ".".join(words[:-1] if words[-1] == "error" and len(words) > 1 else words)
 
 
 class DefinitionError(RetinueError, TypeError):
