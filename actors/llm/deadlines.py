@@ -27,7 +27,7 @@ class Timeouts:
     """How long an endpoint may take, in seconds; `math.inf` for no limit.
 
     Attributes:
-        connect: To open the connection, TLS included; default 10.
+        connect: To open the connection, and once more for its TLS; default 10.
         first_token: From then until the first piece of the answer; default 60. Comments that keep a connection alive are none.
         between_tokens: Without any byte after that; default 120. Comments count as signs of life, ten times as long at most.
         total: For the whole request, with all its retries and the waits before them; default `math.inf`: the ask's own time-out.
@@ -50,7 +50,7 @@ class Clock:
         whole: Whether the answer comes in one piece.
     """
 
-    __slots__ = ("_between", "_first", "_told_at", "_total", "_total_at", "cause", "deadline", "limit")
+    __slots__ = ("_between", "_connect", "_first", "_told_at", "_total", "_total_at", "cause", "deadline", "limit")
 
     def __init__(self, timeouts: Timeouts, total_at: float, *, whole: bool = False) -> None:
         self._first = timeouts.first_token + (timeouts.between_tokens if whole else 0.0)
@@ -63,7 +63,12 @@ class Clock:
         """The name of the time-out that `deadline` stands for."""
         self.limit = timeouts.total
         """Its seconds."""
+        self._connect = timeouts.connect
         self._set(trio.current_time() + timeouts.connect, "connect", timeouts.connect)
+
+    def shakes_hands(self) -> None:
+        """The connection's TLS begins, whose time-out is httpcore's: it closes the socket for that one, and not for a cancellation by this."""
+        self._set(trio.current_time() + self._connect + 1.0, "connect", self._connect)
 
     def connected(self) -> None:
         """The request can be sent: the wait for the first token begins."""

@@ -35,7 +35,7 @@ from retinue.mailbox.messages import Request, message
 if TYPE_CHECKING:
     from retinue.actors.llm.deadlines import Timeouts
     from retinue.actors.llm.endpoint import Endpoint
-    from retinue.actors.llm.profiles import Profile
+    from retinue.actors.llm.profiles.profile import Profile
     from retinue.actors.llm.retrying import Retries
 
 __all__ = ["Deployment", "GetUnused", "Local", "OpenAICompatible", "Scripted", "assert_used_up"]
@@ -74,7 +74,7 @@ class Deployment(Actor):
 
     async def on_start(self) -> None:
         """Get ready to hire workers."""
-        self._workers = await self.ctx.spawn_pool(_Worker, self, pool=_pool(self._concurrency), name="workers")
+        self._workers = await self.ctx.spawn_pool(_Worker, self, pool=Pool.elastic(self._concurrency), name="workers")
 
     @handler(requires=OPERATION, raises=ModelError, forwards=True)
     def complete(self, request: Complete) -> None:
@@ -87,10 +87,6 @@ class Deployment(Actor):
         """Hand a request for a stream to a worker."""
         assert self._workers is not None
         self.ctx.forward(self._workers, request)
-
-
-def _pool(size: int) -> Pool:
-    return getattr(Pool, "elastic", Pool.work_pulling)(size)
 
 
 def _check_number(what: str, value: Any, kind: type[Any] | tuple[type[Any], ...], least: int, most: float = math.inf) -> None:

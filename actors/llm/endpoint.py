@@ -7,22 +7,26 @@ request is sent again; nothing is, once a piece of the answer was passed on.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlencode
 
 import attrs
 import httpx
 import trio
 
 from retinue.actors.llm.deadlines import Clock, Timeouts
-from retinue.actors.llm.errors import BadEndpoint, ModelError, ModelInterrupted, ModelUnreachable, StreamTruncated
+from retinue.actors.llm.errors import BadEndpoint, ModelError, ModelInterrupted, ModelUnreachable
 from retinue.actors.llm.events import Completed, ModelEvent, Retrying
 from retinue.actors.llm.exchange import LONGEST_REPLY, Exchange
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.llm.payload import Payloads
-from retinue.actors.llm.profiles import Profile, profile_of
+from retinue.actors.llm.profiles.catalogue import profile_of
+from retinue.actors.llm.profiles.profile import Profile
+from retinue.actors.llm.reading import AnswerReader
 from retinue.actors.llm.replies import refused_parameter, tidy
 from retinue.actors.llm.retrying import LONGEST_WAIT, Retries, is_retryable
 from retinue.actors.llm.secret import Key
@@ -77,14 +81,15 @@ class Endpoint:
         self._key = None if api_key is None else Key(api_key)
         self._hide = str if self._key is None else self._key.hide_in
         self._where = f"model {self.model!r} at {self.address}"
-        self._url = self.profile.url(self.address, self.model)
+        query = urlencode(self.profile.query)
+        self._url = f"{self.address}{self.profile.path}{'?' if query else ''}{query}"
         self._payloads = Payloads(self.profile, self.model)
         self._without: frozenset[str] = frozenset()
         self._closed = False
         headers = {"accept": "text/event-stream, application/json", "accept-encoding": "identity", "content-type": "application/json"}
         if self._key is not None:
-            headers |= self.profile.headers(self._key)
-        self._client = _client(headers, self.address, proxies, connections, transport)
+            headers[self.profile.key_header] = self.profile.key_prefix + self._key.plain
+        self._client = _client(headers, self.address, self.timeouts.connect, proxies, connections, transport)
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.model!r} at {self.address}>"
@@ -155,13 +160,16 @@ class Endpoint:
 
     def _exchange(self, request: Complete, without: frozenset[str], total_at: float) -> Exchange:
         streams = self.profile.streams
+        names = self._payloads.names(request)
         return Exchange(
             self._client,
             url=self._url,
             content=self._payloads.body(request, stream=streams, without=without),
             clock=Clock(self.timeouts, total_at, whole=not streams),
             profile=self.profile,
-            model=self.model,
+            read_by=lambda kind: AnswerReader(
+                self.profile, model=self.model, where=self._where, content_type=kind, hide=self._hide, names=names
+            ),
             where=self._where,
             hide=self._hide,
         )
@@ -171,9 +179,11 @@ class Endpoint:
         if exchange.failure is None or exchange.failure[0] not in _REFUSED:
             return False
         status, body = exchange.failure
-        name = refused_parameter(status, body, self._payloads.optional(request) - without)
+        name = refused_parameter(status, body, self.profile.optional)
         if name is None or name in without:
             return False
+        if self._payloads.body(request, stream=self.profile.streams, without=without | {name}) == exchange.content:
+            return False  # it was not in the request
         self._without |= {name}
         _log.info("%s takes no %s: it is left out from now on", self._where, name)
         return True
@@ -190,7 +200,7 @@ class Endpoint:
         return wait if trio.current_time() + wait < min(total_at, trio.current_effective_deadline()) else None
 
     def _interrupted(self, error: ModelError, exchange: Exchange) -> ModelInterrupted:
-        partial = error.partial if isinstance(error, StreamTruncated) else exchange.assembler.partial()
+        partial = exchange.reader.partial() if exchange.reader is not None else None
         return ModelInterrupted(
             f"an answer broke off after a part of it had been passed on, so it is not asked for again: {error}",
             status=error.status,
@@ -207,12 +217,13 @@ def _retries(given: object) -> Retries:
 
 
 def _client(
-    headers: dict[str, str], address: str, proxies: bool, connections: int, transport: httpx.AsyncBaseTransport | None
+    headers: dict[str, str], address: str, connect: float, proxies: bool, connections: int, transport: httpx.AsyncBaseTransport | None
 ) -> httpx.AsyncClient:
     try:
         return httpx.AsyncClient(
             headers=headers,
-            timeout=None,  # noqa: S113  # every wait is bounded by the exchange's clock
+            # The exchange's clock bounds every wait but the one for TLS.
+            timeout=httpx.Timeout(None, connect=None if connect == math.inf else connect),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30.0),
             trust_env=proxies,
             verify=proxies or address.startswith("https:"),  # no TLS at all: do not load the certificates either

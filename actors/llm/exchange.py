@@ -6,22 +6,21 @@ exchange's `Clock`; no cancel scope is open across a `yield`.
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
 from typing import Any, TypeVar
 
 import httpx
 import trio
 
-from retinue.actors.llm.assembler import Assembler
 from retinue.actors.llm.deadlines import Clock
 from retinue.actors.llm.errors import BadReply, ModelError, ModelFailed, ModelTimeout, ModelUnreachable, RateLimited, StreamTruncated
 from retinue.actors.llm.events import ModelEvent
-from retinue.actors.llm.profiles import Profile
+from retinue.actors.llm.profiles.profile import Profile
+from retinue.actors.llm.reading import AnswerReader
 from retinue.actors.llm.replies import failure_of, tidy
 from retinue.actors.llm.retrying import asked_wait
-from retinue.actors.llm.sse import SseDecoder
 
 __all__ = ["LONGEST_REPLY", "Exchange"]
 
@@ -29,11 +28,11 @@ LONGEST_REPLY = 16 * 1024 * 1024
 """The most bytes of an answer that are read."""
 
 _LONGEST_FAILURE = 64 * 1024  # of an answer that is an error; what is beyond is not looked at
+_FAILURE_BYTES = 5.0  # seconds for the body of such an answer
+_LEAVING = 0.1  # seconds; a connection that is not closed by then is cut
 _LAST_BYTES = 0.2  # seconds for the end of an answer that is whole, so that its connection can be used again
 _BROKEN = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, RuntimeError, ValueError)
 """What a connection breaks with. The last three are what the layers below httpx let through: closed sockets, certificates, host names."""
-
-_BLANK = b"\xef\xbb\xbf \t\r\n"
 
 T = TypeVar("T")
 
@@ -47,7 +46,7 @@ class Exchange:
         content: The body.
         clock: Bounds every wait.
         profile: The endpoint's ways.
-        model: The model's name, for an answer that gives none.
+        read_by: Makes the reader of an answer from its content type.
         where: Which model at which address, for texts.
         hide: Blots the key out of texts.
     """
@@ -55,18 +54,18 @@ class Exchange:
     __slots__ = (
         "_client",
         "_clock",
-        "_content",
         "_hide",
-        "_model",
         "_profile",
+        "_read_by",
         "_scope",
         "_size",
         "_url",
         "_where",
         "asked_wait",
-        "assembler",
+        "content",
         "failure",
         "hopeless",
+        "reader",
     )
 
     def __init__(
@@ -77,21 +76,22 @@ class Exchange:
         content: bytes,
         clock: Clock,
         profile: Profile,
-        model: str,
+        read_by: Callable[[str], AnswerReader],
         where: str,
         hide: Callable[[str], str],
     ) -> None:
         self._client = client
         self._url = url
-        self._content = content
+        self.content = content
         self._clock = clock
         self._profile = profile
-        self._model = model
+        self._read_by = read_by
         self._where = where
         self._hide = hide
         self._size = 0
         self._scope: trio.CancelScope | None = None
-        self.assembler = Assembler(profile, model=model, where=where, hide=hide)
+        self.reader: AnswerReader | None = None
+        """What has been read; None before the head of an answer has come."""
         self.asked_wait: float | None = None
         """The seconds that the endpoint asked to wait before the next attempt."""
         self.hopeless = False
@@ -102,115 +102,80 @@ class Exchange:
     async def events(self) -> AsyncIterator[ModelEvent]:
         """Send the request and give the answer's events; raises a ModelError. To be closed by whoever leaves early."""
         answer = await self._send()
+        chunks = answer.aiter_raw()
         try:
             self.asked_wait = asked_wait(answer.headers)
             self.hopeless = answer.headers.get("x-should-retry", "").strip().lower() == "false"
             if not answer.is_success:
-                raise await self._failure(answer)
+                raise await self._failure(answer, chunks)
             encoding = answer.headers.get("content-encoding", "").strip().lower()
             if encoding not in ("", "identity"):  # never decoded: a few kilobytes may stand for gigabytes
                 raise BadReply(
                     f"{self._where} answered in the encoding {tidy(encoding)!r} although none was asked for: "
                     f"is a proxy compressing its answers?"
                 )
-            async with aclosing(answer.aiter_raw()) as chunks:
-                start = await self._start(chunks)
-                if start.lstrip(_BLANK)[:1] in (b"{", b"[", b"<", b""):
-                    body = await self._body(chunks, start)
-                    for event in self.assembler.body(body, answer.headers.get("content-type", "")):
-                        yield event
+            self.reader = reader = self._read_by(answer.headers.get("content-type", ""))
+            while (chunk := await self._more(chunks, reader)) is not None:
+                events = reader.feed(chunk)
+                if events:
+                    self._clock.told()
                 else:
-                    decoder = SseDecoder(self._where)
-                    chunk: bytes | None = start
-                    while chunk is not None:
-                        self._clock.alive()
-                        for data in decoder.feed(chunk):
-                            for event in self.assembler.data(data):
-                                self._clock.told()
-                                yield event
-                        chunk = await self._more(chunks)
-                    for data in decoder.close():
-                        for event in self.assembler.data(data):
-                            yield event
-            for event in self.assembler.finish():
+                    self._clock.alive()
+                for event in events:
+                    yield event
+            for event in reader.close():
                 yield event
         except (RateLimited, ModelFailed) as error:  # an error inside a successful answer, too
             if error.retry_after is None:
                 error.retry_after = self.asked_wait
             raise
         finally:
-            await answer.aclose()
+            await _leave(answer, chunks)
 
-    async def _more(self, chunks: AsyncIterator[bytes]) -> bytes | None:
-        """The next bytes of a stream of events; None at its end."""
-        assembler = self.assembler
-        if assembler.done:
+    async def _more(self, chunks: AsyncIterator[bytes], reader: AnswerReader) -> bytes | None:
+        """The next bytes of the answer; None at its end."""
+        if reader.done:
             await self._last_bytes(chunks)
             return None
-        if assembler.ended:
+        if reader.ended:
             self._clock.ended()
         try:
             chunk = await self._next(chunks)
         except ModelTimeout:
-            if not assembler.ended:
-                raise
-            return None
+            if reader.ended:
+                return None
+            raise
         except ModelUnreachable as error:
-            if assembler.ended:
+            if reader.ended:
                 return None
             said = f"the answer of {self._where} broke off before the model was finished: {error}"
-            raise StreamTruncated(said, partial=assembler.partial()) from error
+            raise StreamTruncated(said, partial=reader.partial()) from error
         self._size += 0 if chunk is None else len(chunk)
         if self._size > LONGEST_REPLY:
-            raise self._too_long()
+            raise BadReply(f"{self._where} answered with more than {LONGEST_REPLY:,} bytes: is it an OpenAI-compatible endpoint?")
         return chunk
 
     async def _send(self) -> httpx.Response:
-        request = self._client.build_request("POST", self._url, content=self._content, extensions={"trace": self._trace})
+        request = self._client.build_request("POST", self._url, content=self.content, extensions={"trace": self._trace})
         return await self._within(lambda: self._client.send(request, stream=True))
 
     async def _trace(self, name: str, info: dict[str, Any]) -> None:
         """Told by httpcore of each of its steps: when the request goes out, the connection stands."""
-        if name.endswith("send_request_headers.started") and getattr(info.get("request"), "method", b"") != b"CONNECT":  # to a proxy
+        if name.endswith("start_tls.started"):
+            self._clock.shakes_hands()
+        elif name.endswith("send_request_headers.started") and getattr(info.get("request"), "method", b"") != b"CONNECT":  # to a proxy
             self._clock.connected()
-            if self._scope is not None:
-                self._scope.deadline = self._clock.deadline
+        else:
+            return
+        if self._scope is not None:
+            self._scope.deadline = self._clock.deadline
 
-    async def _start(self, chunks: AsyncIterator[bytes]) -> bytes:
-        """Enough of the answer to see what it is."""
-        start = b""
-        while not start.lstrip(_BLANK):
-            chunk = await self._next(chunks)
-            if chunk is None:
-                break
-            start += chunk
-            if len(start) > LONGEST_REPLY:
-                raise self._too_long()
-        return start
-
-    async def _body(self, chunks: AsyncIterator[bytes], start: bytes) -> bytes:
-        body = bytearray(start)
-        while True:
-            if body and not body[-1:].isspace():  # a server may send blanks to keep a connection alive
-                self._clock.told()
-            else:
-                self._clock.alive()
-            chunk = await self._next(chunks)
-            if chunk is None:
-                return bytes(body)
-            body += chunk
-            if len(body) > LONGEST_REPLY:
-                raise self._too_long()
-
-    async def _failure(self, answer: httpx.Response) -> ModelError:
+    async def _failure(self, answer: httpx.Response, chunks: AsyncIterator[bytes]) -> ModelError:
         body = bytearray()
         if answer.headers.get("content-encoding", "").strip().lower() in ("", "identity"):
-            try:
-                async with aclosing(answer.aiter_raw()) as chunks:
-                    while len(body) <= _LONGEST_FAILURE and (chunk := await self._next(chunks)) is not None:
-                        body += chunk
-            except (ModelTimeout, ModelUnreachable):
-                pass  # the status says enough
+            with trio.move_on_after(_FAILURE_BYTES), contextlib.suppress(ModelTimeout, ModelUnreachable):  # the status says enough
+                while len(body) <= _LONGEST_FAILURE and (chunk := await self._next(chunks)) is not None:
+                    body += chunk
         self.failure = (answer.status_code, bytes(body))
         return failure_of(answer.status_code, answer.headers, bytes(body), where=self._where, hide=self._hide, profile=self._profile)
 
@@ -237,6 +202,8 @@ class Exchange:
         raise self._too_slow()
 
     def _broken(self, error: Exception) -> ModelError:
+        if isinstance(error, httpx.ConnectTimeout):
+            return self._too_slow()
         reason = tidy(self._hide(str(error) or type(error).__name__))
         if not isinstance(error, httpx.ConnectError):
             return ModelUnreachable(f"the connection to {self._where} broke ({reason}): try again")
@@ -259,5 +226,12 @@ class Exchange:
         self.hopeless = True  # no time is left for another attempt
         return ModelTimeout(f"{where} did not finish within {limit:g} s (Timeouts.total): ask for fewer tokens or allow more time")
 
-    def _too_long(self) -> BadReply:
-        return BadReply(f"{self._where} answered with more than {LONGEST_REPLY:,} bytes: is it an OpenAI-compatible endpoint?")
+
+async def _leave(answer: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
+    """Let go of an answer, whether or not it was read to its end; what was not closes its connection."""
+    with trio.move_on_after(_LEAVING, shield=True):
+        await answer.aclose()
+        # The layers below are generators around generators, none of which closes the next one: reading on after the close ends them all.
+        with contextlib.suppress(*_BROKEN):
+            while await anext(chunks, None) is not None:
+                pass
