@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.agents.aggregators import Aggregator, Conversation, default_aggregator
 from retinue.actors.agents.definition import Asking, Definition, Seat, ToolBox, tools_of
-from retinue.actors.agents.errors import AgentError, NoSuchRun, RunCancelled
+from retinue.actors.agents.errors import NoSuchRun, RunCancelled
 from retinue.actors.agents.guarding import compile_guardrails
 from retinue.actors.agents.hooks import compile_hooks
 from retinue.actors.agents.inputs import MAX_SESSION, checked_session
@@ -176,51 +176,51 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
 
     # -- what is handed on ---------------------------------------------------------------------------------------------------------------------------
 
-    # What these return is ignored: the session answers.
+    # What these return is ignored: the session answers. What they raise is an answer, whatever it is: nothing that is said restarts an agent, and costs it its memory.
 
-    @handler(raises=AgentError)
+    @handler(raises=Exception)
     def answer(self, message: AgentMessage) -> Any:
         """A message for one of the sessions."""
         self.ctx.forward(self._sessions[self._key(message.session)], message)
 
-    @handler(raises=AgentError)
+    @handler(raises=Exception)
     def run_with(self, message: Run) -> Any:
         """The same, with options."""
         self.ctx.forward(self._sessions[self._key(_session(message))], message)
 
-    @handler(raises=AgentError)
+    @handler(raises=Exception)
     def resume(self, message: Resume) -> Any:
         """A parked run goes on."""
         self.ctx.forward(self._sessions[self._key(self._session_of(message.run))], message)
 
-    @handler(forwards=True, raises=AgentError)
+    @handler(forwards=True, raises=Exception)
     def stream(self, message: StreamRun) -> Any:
         """Any of these, with a reader."""
         request = message.request
         session = self._session_of(request.run) if isinstance(request, Resume) else _session(request)
         self.ctx.forward(self._sessions[self._key(session)], message)
 
-    @handler(raises=AgentError)
+    @handler(raises=Exception)
     def get_memory(self, message: GetMemory) -> Any:
         """What does a session remember?"""
         self._hand_on(message)
 
-    @handler(raises=AgentError)
+    @handler(raises=Exception)
     def clear_memory(self, message: ClearMemory) -> Any:
         """Forget a session."""
         self._hand_on(message)
 
-    @handler(raises=AgentError)
+    @handler(raises=Exception)
     def get_state(self, message: GetState) -> Any:
         """A session as plain data."""
         self._hand_on(message)
 
-    @handler(raises=AgentError)
+    @handler(raises=Exception)
     def load_state(self, message: LoadState) -> Any:
         """A session from plain data."""
         self._hand_on(message)
 
-    @handler(raises=AgentError)
+    @handler(raises=Exception)
     def cancel(self, message: Cancel) -> Any:
         """Ends what a session is doing. It cannot be told by its own mailbox, which waits for just that."""
         session = self._session_of(message.run) if message.run is not None else message.session
@@ -264,8 +264,8 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
 
 
 def _session(request: AgentMessage | Run) -> object:
-    said = request.message if isinstance(request, Run) else request
-    return "0" if isinstance(said, str) else said.session
+    said: object = request.message if isinstance(request, Run) else request
+    return said.session if isinstance(said, AgentMessage) else "0"
 
 
 def _escaped(text: str) -> str:

@@ -34,7 +34,7 @@ def checked_input(message: AgentMessage, path: str) -> AgentMessage:
     Raises:
         BadInput: It says nothing, too much, or what no model can be told.
     """
-    if message.__class__ is not AgentMessage:
+    if not isinstance(message, AgentMessage):
         raise BadInput(f"{path}: a {type(message).__name__} is no message for an agent: give a str, or AgentMessage(text)")
     content = message.content
     if isinstance(content, str):
@@ -67,7 +67,12 @@ def _check_text(text: str, path: str) -> None:
 
 def own_message(message: AgentMessage, path: str = "the agent") -> AgentMessage:
     """The message, with copies of what could change under it."""
-    if message.content.__class__ in _ATOMS and message.formatted.__class__ in _ATOMS and message.extra is None:
+    if (
+        message.content.__class__ in _ATOMS
+        and message.formatted.__class__ in _ATOMS
+        and message.extra is None
+        and message.__class__ is AgentMessage
+    ):
         return message
     try:
         extra = None if message.extra is None else _own(dict(message.extra))

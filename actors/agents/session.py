@@ -91,9 +91,9 @@ class Session(Actor):
                 d = self._d
                 turn = Turn(self, d, self._state, Spent(d.limits), d.box, message.session, streamed=streamed, wait=d.wait)
                 return await self._settled(turn, turn.go(message))
-            if request.__class__ is Run:
-                return await self._run_with(request, streamed)
-            return await self._resume(request, streamed)
+            if isinstance(request, Resume):
+                return await self._resume(request, streamed)
+            return await self._run_with(request if isinstance(request, Run) else Run(request), streamed)
         finally:
             self._running.pop(key, None)
 
