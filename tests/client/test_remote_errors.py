@@ -33,6 +33,11 @@ SAMPLES = {
     errors.AskCancelled: {"path": "/user/shop", "begun": True},
     **{cls: {"status": 503} for cls in CROSSING if issubclass(cls, errors.ModelError)},
     errors.RateLimited: {"status": 429, "retry_after": 1.5},
+    errors.RunLimitReached: {"limit": "tokens", "partial": "so far"},
+    errors.HookBlocked: {"phase": "before_run", "hook": "h", "reason": "r"},
+    errors.GuardrailBlocked: {"stage": "input", "guardrail": "g", "reason": "r"},
+    errors.OutputInvalid: {"problem": "p", "attempts": 3},
+    errors.BadArguments: {"tool": "t"},
 }
 
 
@@ -66,13 +71,13 @@ def test_every_attribute_that_an_error_is_made_with_is_one_that_crosses(cls: typ
     crossing = {field.name for field in CROSSING[cls].fields} | {"requests"}
     crossing |= {"status"} if cls is errors.GatewayError else set()
     crossing |= {"reason"} if cls is errors.Reject or issubclass(cls, errors.Denied) else set()  # the class gives it
-    crossing |= {"partial"}  # what a model had said is a value of this process; a stream has passed it on, event by event
+    crossing |= {"partial", "usage", "errors"}  # values of this process: what a model had said a stream has passed on, event by event
     assert attributes <= crossing
 
 
 @pytest.mark.parametrize("cls", sorted(STAYING, key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__)
 def test_an_error_about_the_other_process_comes_back_by_its_name_and_without_its_text(cls: type[errors.RetinueError]) -> None:
-    status, back = over_the_wire(cls("data/tokens.key is readable by others"))
+    status, back = over_the_wire(cls("data/tokens.key is readable by others", **SAMPLES.get(cls, {})))
     assert status == 500
     assert isinstance(back, errors.RemoteError)
     assert back.type == cls.__name__
