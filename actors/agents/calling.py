@@ -6,13 +6,21 @@ an exception. A call that needs a person is set aside (`parking`); the others go
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
+import decimal
+import enum
+import json
 import math
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import trio
 
+from retinue.actors.agents.contents import plain_field
 from retinue.actors.agents.errors import GuardrailBlocked, HookBlocked
 from retinue.actors.agents.events import ToolFinished, ToolStarted
 from retinue.actors.agents.message import Step
@@ -21,7 +29,6 @@ from retinue.actors.agents.state import ParkedCall
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.capabilities.errors import BadArguments
-from retinue.capabilities.snapshots import arguments_of
 from retinue.capabilities.tool_results import ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError
 
@@ -114,10 +121,31 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
 
 
 async def guarded(turn: Turn, seat: Seat, message: Any) -> Any:
-    """The message of a call after the guardrails have seen its arguments. Raises GuardrailBlocked, and BadArguments for what a guardrail made of them."""
-    before = arguments_of(message)
-    after = await turn.d.guards.tool(seat.tool.name, dict(before), turn.notice)
-    return message if after == before else type(message)(**after)
+    """The message of a call after the guardrails have seen its arguments. What they put there is checked as if the model had written it.
+
+    Raises:
+        GuardrailBlocked: They block it.
+        BadArguments: They have put something there that does not fit.
+    """
+    tool = seat.tool
+    before = tool.call(message)
+    if tool.context_parameter is not None:
+        before.pop(tool.context_parameter, None)
+    after = await turn.d.guards.tool(tool.name, dict(before), turn.notice)
+    return message if after == before else tool.decode(json.dumps(after, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    """An argument that was decoded, as JSON again."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal | uuid.UUID | PurePath):
+        return str(value)
+    return plain_field(value)
 
 
 async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approvals: Any = ()) -> ToolResult | ParkedCall:
