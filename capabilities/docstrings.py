@@ -50,9 +50,9 @@ def documentation_of(function: Callable[..., Any], names: Iterable[str] = ()) ->
     wanted = list(names)
     if not text:
         return Documentation("", {})
-    found = _parsed(text)
+    found = _parsed(text, wanted)
     if any(name not in found.parameters for name in wanted):
-        again = _parsed(_level(text))
+        again = _parsed(_level(text), wanted)
         parameters = {**_entries(text, wanted), **again.parameters, **found.parameters}
         found = Documentation(again.description if again.parameters else found.description, parameters)
     return found
@@ -64,16 +64,18 @@ def described_fields(cls: type) -> dict[str, str]:
     return _parsed(inspect.cleandoc(text)).parameters if ":" in text else {}
 
 
-def _parsed(text: str) -> Documentation:
+def _parsed(text: str, wanted: list[str] | None = None) -> Documentation:
     import docstring_parser  # takes its time, and only who defines tools needs it
 
     try:
-        read = docstring_parser.parse(text)
+        read = docstring_parser.parse(_ROLE.sub(r"\1", text))  # the colons of cross-references are taken for its own
     except Exception:  # a docstring is prose, and any prose will do
         return Documentation(text, {})
     parameters = {param.arg_name.lstrip("*"): _line(param.description) for param in read.params if param.description}
     description = read.description or ""
-    return Documentation(description.strip(), {name: said for name, said in parameters.items() if said})
+    return Documentation(
+        description.strip(), {name: said for name, said in parameters.items() if said and (wanted is None or name in wanted)}
+    )
 
 
 def _level(text: str) -> str:
@@ -94,5 +96,5 @@ def _entries(text: str, names: list[str]) -> dict[str, str]:
 
 
 def _line(text: str) -> str:
-    """One paragraph, its lines joined; cross-references are only their text."""
+    """One paragraph, its lines joined; of cross-references the text alone."""
     return _ROLE.sub(r"\1", " ".join(text.split()))

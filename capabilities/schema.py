@@ -228,7 +228,7 @@ class Schemas(cattrs.BaseConverter):
 
         def load(value: Any, _: Any = None) -> Any:
             if not isinstance(value, Mapping):
-                misfit(f"an object ({cls.__name__})", value)
+                raise misfit(f"an object ({cls.__name__})", value)
             try:
                 return build(value, cls)
             except ClassValidationError as group:

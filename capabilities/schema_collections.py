@@ -100,7 +100,7 @@ def _mapping(shape_of: ShapeOf, arguments: tuple[Any, ...]) -> Shape:
     if not (key_type is str or key_type is Any or _is_choice(key_type)):
         raise Unsupported("a dict whose keys are no strings, which JSON objects cannot have: use dict[str, …] or a list of pairs")
     read_key = _plain_key if key_type is Any else key.load
-    schema: dict[str, Any] = {"type": "object", "additionalProperties": value_shape.schema if value_shape is not ANY else True}
+    schema: dict[str, Any] = {"type": "object", "additionalProperties": value_shape.schema or True}
     if _is_choice(key_type):
         schema["propertyNames"] = key.schema
     words = f"an object, each value {value_shape.words}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, Final
 
 from retinue.capabilities.json_reading import BrokenJson, read_exactly
@@ -68,6 +69,8 @@ def _other_forms(value: Any, shape: Shape) -> Iterator[Any]:
             yield int(value)
         elif "string" in kinds and shape.text and not kinds & {"integer", "real"}:
             yield value.text if type(value) is Number else repr(value)
+        elif type(value) is float and shape.cls is Decimal:  # of a program
+            yield Number(repr(value))
     elif kind == "integer":
         if "string" in kinds and shape.text and not kinds & {"integer", "real"}:
             yield str(value)

@@ -157,9 +157,9 @@ def _decimal_shape() -> Shape:
 
     def load(value: Any, _: Any = None) -> Decimal:
         written = getattr(value, "text", None)  # of a `Number`
-        made: Decimal = as_text(
-            written if written is not None else str(value) if type(value) is int else repr(value) if type(value) is float else value
-        )
+        if type(value) is float:  # its digits may be other ones than those that were written
+            raise misfit(shape.words, value)
+        made: Decimal = as_text(written if written is not None else str(value) if type(value) is int else value)
         return made
 
     return Shape(shape.schema, load, shape.words, STRING | NUMBER, cls=Decimal)
