@@ -164,3 +164,16 @@ async def test_an_endpoint_by_name_is_spawned_without_a_connection():
 def test_naming_loads_no_http_client_where_no_endpoint_is_wanted():
     code = "import sys; from retinue import llm; llm.model('scripted:x'); sys.exit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["deepseek:x", "openrouter:x", "mistral:x", "qwen:x", "glm:x"])
+def test_no_provider_inherits_the_key_or_the_address_of_another(name):
+    others = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "AZURE_OPENAI_API_KEY": KEY}
+    with pytest.raises(llm.BadEndpoint, match="needs a key") as caught:
+        model(name, environ=others)
+    assert KEY not in str(caught.value)
+    assert model(name, api_key="another-key", environ=others).address == PROVIDERS[name.partition(":")[0]].address
+
+
+def test_a_local_server_is_never_sent_the_key_of_openai():
+    assert model("ollama:x", environ={"OPENAI_API_KEY": KEY}).api_key is None
