@@ -17,7 +17,7 @@ def described(function: Any, *params: dict[str, Any], **info: Any) -> Any:
     return function
 
 
-def find(query, limit=3):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201 - that is how they are written
+def find(query, limit=3):  # type: ignore[no-untyped-def]
     return query, limit
 
 
@@ -166,7 +166,7 @@ def test_options_may_be_given_beside_it() -> None:
 
 
 def test_looking_tools_over_tells_everything_at_once_and_changes_nothing() -> None:
-    def untyped(query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def untyped(query):  # type: ignore[no-untyped-def]
         return query
 
     def bare(query: str) -> str:

@@ -11,13 +11,13 @@ import pathlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, NotRequired, Optional, TypedDict, Union
 
 import annotated_types
 import attrs
 import pydantic
 import pytest
-from typing_extensions import NotRequired, TypeAliasType
+from typing_extensions import TypeAliasType
 
 import retinue as rt
 from retinue.capabilities.tools import tool_of
@@ -102,11 +102,11 @@ def schema_of(annotation: Any) -> Any:
         (None, {"type": "null"}),
         (Any, {}),
         (object, {}),
-        (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),  # noqa: UP045
         (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
-        (Union[int, str, None], {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}),
+        (Union[int, str, None], {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}),  # noqa: UP007
         (Literal["km", "miles"], {"type": "string", "enum": ["km", "miles"]}),
-        (Literal["km", 3, None], {"enum": ["km", 3, None]}),
+        (Literal["km", 3, None], {"enum": ["km", 3, None]}),  # noqa: PYI061
         (Colour, {"type": "string", "enum": ["red", "blue"]}),
         (Level, {"type": "string", "enum": ["LOW", "HIGH"]}),
         (list[int], {"type": "array", "items": {"type": "integer"}}),
@@ -237,7 +237,7 @@ def test_the_field_of_a_class_that_has_no_form_is_named() -> None:
 
 
 def test_a_parameter_without_a_type_is_refused_by_name() -> None:
-    def search(query, limit: int = 3) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def search(query, limit: int = 3) -> str:  # type: ignore[no-untyped-def]
         return str(query)
 
     with pytest.raises(rt.DefinitionError, match=r"the tool 'search' \(.*search\): its parameter 'query' has no type.*`query: str`"):

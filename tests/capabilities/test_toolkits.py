@@ -151,7 +151,7 @@ def test_mistakes_in_a_toolkit_are_told_where_it_is_defined() -> None:
 def test_a_method_with_an_untyped_parameter_is_refused_with_its_name() -> None:
     class Loose(rt.Toolkit):
         @rt.tool
-        def find(self, query) -> Any:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        def find(self, query) -> Any:  # type: ignore[no-untyped-def]
             return query
 
     with pytest.raises(rt.DefinitionError, match=r"'Loose.find'.*'query' has no type"):

@@ -37,8 +37,10 @@ def test_a_plain_function_is_a_tool_by_its_name_docstring_and_types() -> None:
     assert tool.spec == (
         "get_weather",
         "Forecast for a city.",
-        '{"type":"object","properties":{"city":{"type":"string","description":"Name of the city."},'
-        '"days":{"type":"integer","description":"How many days ahead.","default":1}},"required":["city"],"additionalProperties":false}',
+        (
+            '{"type":"object","properties":{"city":{"type":"string","description":"Name of the city."},'
+            '"days":{"type":"integer","description":"How many days ahead.","default":1}},"required":["city"],"additionalProperties":false}'
+        ),
     )
     assert tool.decode('{"city": "Paris", "days": 2}') == tool.message(city="Paris", days=2)  # type: ignore[call-arg]
 
@@ -203,7 +205,7 @@ def test_the_context_is_filled_in_and_no_model_can_give_it() -> None:
 @pytest.mark.parametrize("names", [("_x", "x"), ("self_", "message"), ("attrs", "converter"), ("cl", "kwargs"), ("function", "context")])
 def test_parameters_may_be_called_anything(names: tuple[str, str]) -> None:
     scope: dict[str, Any] = {}
-    exec(f"def example({names[0]}: int, {names[1]}: int = 2): return {names[0]}, {names[1]}", scope)  # noqa: S102
+    exec(f"def example({names[0]}: int, {names[1]}: int = 2): return {names[0]}, {names[1]}", scope)
     (tool,) = tool_of(scope["example"])
     message = tool.decode({names[0]: 1})
     assert tool.invoke(message) == (1, 2)

@@ -155,5 +155,5 @@ def signatures(draw: st.DrawFn) -> tuple[Callable[..., Any], list[tuple[str, Cas
     star = draw(st.integers(0, len(parameters)))
     if star < len(parameters):
         parameters.insert(star, "*")
-    exec(f"def example({', '.join(parameters)}): return dict(locals())", scope)  # noqa: S102 - names made right here
+    exec(f"def example({', '.join(parameters)}): return dict(locals())", scope)
     return scope["example"], taken
