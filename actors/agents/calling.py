@@ -114,7 +114,12 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
         return await finish(
             turn, call, ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a guardrail has blocked this call'}")
         )
+    told = turn.repeated(call)
+    if told:
+        return await finish(turn, call, ToolResult.failed("denied", told))
     outcome = await execute(turn, call, seat, message)
+    if outcome.__class__ is ToolResult:
+        turn.past.append((call.name, call.arguments, outcome.text))  # type: ignore[union-attr]
     if turn.edits:
         outcome = told_of_edit(outcome, turn.edits.pop(call.id, None))
     return outcome if isinstance(outcome, ParkedCall) else await finish(turn, call, outcome)

@@ -7,7 +7,7 @@ goes on after a decision, or for a session's memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
@@ -18,6 +18,7 @@ from retinue.capabilities.tool_results import ToolErrorKind
 from retinue.mailbox.messages import Request, Stream, message
 
 __all__ = [
+    "LIMITS",
     "AgentEvent",
     "AgentMessage",
     "Cancel",
@@ -85,6 +86,9 @@ AgentEvent: TypeAlias = TextDelta | ReasoningDelta | ToolStarted | ToolFinished 
 """What comes out of a streamed run."""
 
 
+LIMITS: Final = ("model_calls", "tool_calls", "bad_calls", "repeated_calls", "tokens", "cost_micro_usd", "seconds")
+
+
 @attrs.frozen(kw_only=True)
 class RunLimits:
     """How much one run may use. Over a limit it ends with `RunLimitReached`. None: no limit.
@@ -93,6 +97,8 @@ class RunLimits:
         model_calls: Requests to the model; default 25.
         tool_calls: Tool calls; default 100.
         bad_calls: Tool calls that could not be carried out as the model wrote them; default 10.
+        repeated_calls: The same call of a tool with the same result, so many times: the next one is not run, and the model is told; goes it on, the run ends.
+            Default 3.
         tokens: Tokens of all requests and answers together; default none.
         cost_micro_usd: Millionths of a US dollar; default none. A model whose price is unknown is refused under this limit.
         seconds: Seconds, the waiting for tools included; default none (the asker's own deadline holds besides).
@@ -103,17 +109,18 @@ class RunLimits:
     model_calls: int | None = 25
     tool_calls: int | None = 100
     bad_calls: int | None = 10
+    repeated_calls: int | None = 3
     tokens: int | None = None
     cost_micro_usd: int | None = None
     seconds: float | None = None
 
     def __attrs_post_init__(self) -> None:
-        for name in ("model_calls", "tool_calls", "bad_calls", "tokens", "cost_micro_usd", "seconds"):
+        for name in LIMITS:
             value = getattr(self, name)
             if value is None:
                 continue
             kinds = (int, float) if name == "seconds" else int
-            least = 1 if name == "model_calls" else 0
+            least = 2 if name == "repeated_calls" else 1 if name == "model_calls" else 0
             if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < 2**63:
                 raise ValueError(f"RunLimits({name}={value!r}): give a number, {least} or more, or None for no limit")
 

@@ -16,7 +16,7 @@ from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.agents.events import Notice, UsageSoFar
 from retinue.actors.agents.hooks import HookContext
 from retinue.actors.agents.inputs import own_message
-from retinue.actors.agents.message import AgentMessage, Resume, RunEnd, RunLimits, Step
+from retinue.actors.agents.message import LIMITS, AgentMessage, Resume, RunEnd, RunLimits, Step
 from retinue.actors.agents.parking import new_run_id, park, resume_call
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall, ParkedRun, SessionState
@@ -24,6 +24,7 @@ from retinue.actors.llm.errors import StreamTruncated
 from retinue.actors.llm.events import Completed, ReasoningDelta, Retrying, TextDelta
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.runtime.errors import AskTimeout
+from retinue.capabilities.looping import LoopDetector
 from retinue.capabilities.tool_results import ToolResult
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from retinue.actors.agents.limits import Spent
     from retinue.actors.agents.parsers import Parsed
     from retinue.actors.agents.session import Session
+    from retinue.actors.llm.messages import ToolCall
     from retinue.actors.runtime.spending import Budget
 
 __all__ = ["Turn"]
@@ -54,7 +56,7 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_run", "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "home", "items", "notices", "number", "outbox", "outcomes", "parked", "resuming",
+        "_about", "_detector", "_run", "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "home", "items", "notices", "number", "outbox", "outcomes", "parked", "past", "resuming",
         "said", "session", "spent", "state", "streamed", "wait",
     )  # fmt: skip
 
@@ -89,10 +91,12 @@ class Turn:
         self.outcomes: dict[str, Step | ParkedCall] = {}
         self.bad = False
         self.resuming = False
+        self.past: list[tuple[str, str, str]] = []
         self.edits: dict[str, str | None] = {}
         self.budget: Budget | None = home.ctx.budget if home.ctx.security.accounts else None
         self.answering = Answering(definition) if definition.output is not None else None
         self._about: HookContext | None = None
+        self._detector: LoopDetector | None = None
         self._run: str | None = None
 
     # -- what a run says and is asked ----------------------------------------------------------------------------------------------------------------
@@ -127,6 +131,33 @@ class Turn:
                 self.d.path, self.session, security.subject, security.tenant, self._run or self.parked, self.number
             )
         return await self.d.hooks.run(phase, about, payload, self.notice)
+
+    # -- calls that are made again and again ---------------------------------------------------------------------------------------------------------
+
+    def repeated(self, call: ToolCall) -> str:
+        """What the model is told of a call that it makes again and again; "" where it does not.
+
+        Raises:
+            RunLimitReached: It was told often enough.
+        """
+        most = self.spent.limits.repeated_calls
+        if most is None:
+            return ""
+        detector = self._detector
+        if detector is None:
+            if not self.past:  # the first calls repeat nothing
+                return ""
+            detector = self._detector = LoopDetector(repeats=most)
+        while self.past:  # what came of them is looked at when there are more calls, and not before
+            verdict = detector.done(*self.past.pop(0))
+            if verdict.action == "tell":
+                self.notice("loop", verdict.text)
+        verdict = detector.about_to(call.name, call.arguments)
+        if verdict.action == "stop":
+            self.spent.over("repeated_calls", verdict.text)
+        if verdict.action == "tell":
+            self.notice("loop", verdict.text)
+        return verdict.text
 
     # -- the run -------------------------------------------------------------------------------------------------------------------------------------
 
@@ -391,9 +422,8 @@ def narrower(own: RunLimits, wanted: RunLimits | None) -> RunLimits:
     """The limits of a run: the agent's, and those that were asked for where they are lower."""
     if wanted is None:
         return own
-    names = ("model_calls", "tool_calls", "bad_calls", "tokens", "cost_micro_usd", "seconds")
     least: dict[str, Any] = {}
-    for name in names:
+    for name in LIMITS:
         values = [value for value in (getattr(own, name), getattr(wanted, name)) if value is not None]
         least[name] = min(values) if values else None
     return RunLimits(**least)

@@ -156,3 +156,35 @@ async def test_a_failed_call_gives_back_what_was_reserved_for_it() -> None:
 def test_limits_that_are_none_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="RunLimits"):
         rt.RunLimits(**bad)
+
+
+async def test_the_same_call_with_the_same_result_is_not_run_for_ever_and_the_model_is_told() -> None:
+    ran: list[int] = []
+
+    async def same(what: str) -> str:
+        """The same.
+
+        Args:
+            what: What.
+        """
+        ran.append(1)
+        return "same"
+
+    script = [llm.tool_calls(("same", '{"what": "x"}')), llm.tool_calls(("same", '{ "what":"x" }'))] * 5
+    async with agent_system(script, tools=[same]) as (_, agent):
+        events = await read(agent, "go")
+        steps = results(await agent.ask(rt.GetMemory()))
+    assert isinstance(events[-1], rt.RunLimitReached) and events[-1].limit == "repeated_calls"
+    assert len(ran) == 3 and "with these very arguments" in steps[3].text and not steps[3].ok
+    assert any(isinstance(event, rt.Notice) and event.kind == "loop" for event in events)
+
+
+async def test_a_call_that_gives_something_else_each_time_may_be_repeated() -> None:
+    left = iter(range(20))
+
+    async def poll() -> str:
+        """Polls."""
+        return str(next(left))
+
+    async with agent_system([*[calls("poll")] * 10, "done"], tools=[poll]) as (_, agent):
+        assert (await agent.ask("go")).content == "done"
