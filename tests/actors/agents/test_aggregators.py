@@ -150,7 +150,7 @@ def check_valid(messages: list[llm.ChatMessage]) -> None:
     assert not any(left == right == "user" for left, right in itertools.pairwise(roles))
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(ITEMS)
 def test_whatever_memory_holds_the_history_is_one_that_an_endpoint_takes(items: list[Any]) -> None:
     before = copy.deepcopy(items)
@@ -158,7 +158,7 @@ def test_whatever_memory_holds_the_history_is_one_that_an_endpoint_takes(items: 
     assert items == before
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(ITEMS, st.lists(st.tuples(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=4)), max_size=3))
 def test_what_was_sent_for_a_conversation_is_the_beginning_of_what_is_sent_for_its_continuation(
     items: list[Any], examples: list[tuple[str, str]]
