@@ -20,7 +20,7 @@ Loop: TypeAlias = Literal["trio", "asyncio"]
 SMALLEST_OUTPUT: Final = 200
 """Characters: less than that holds no head and tail that say anything."""
 
-MOST_AT_ONCE: Final = 10_000
+MOST_AT_ONCE: Final = 1_024
 
 
 def _option(name: str, value: object, wanted: str) -> DefinitionError:
