@@ -20,10 +20,11 @@ from retinue.actors.runtime.stepping import run_context
 from retinue.actors.tools.bounding import LEFT_OPEN, finish_within, shed
 from retinue.actors.tools.hosting import Host
 from retinue.actors.tools.household import Household, Job
-from retinue.actors.tools.rendering import Joined, bounded, clean, error_text, text_of
+from retinue.actors.tools.rendering import Joined
+from retinue.actors.tools.results import finished, is_not_the_tools, late, raised, timed
+from retinue.capabilities.artifacts import ArtifactStore, head_and_tail
 from retinue.capabilities.tool_context import ToolContext
 from retinue.capabilities.tool_results import ToolResult
-from retinue.security.errors import ApprovalRequired, AuthorityError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.context import ActorContext
@@ -59,8 +60,23 @@ class ToolExecutor(Actor):
         """One worker less; the last one closes what they share."""
         await self.household.leave()
 
+    def within(self, result: ToolResult) -> ToolResult:
+        """The result within the tool's bound: of a longer one head and tail, and the whole of it in the store for artifacts, where there is one."""
+        text, limit = result.text, self.tool.output_limit
+        if len(text) <= limit:
+            return result
+        store = self.household.artifacts
+        if store is None:
+            return ToolResult(result.ok, head_and_tail(text, limit), result.error, None, result.artifact, result.seconds)
+        turn = self.ctx
+        sender, security = turn.sender, turn.security
+        artifact = store.keep(text, (security.tenant, security.subject, None if sender is None else sender.path), preview=limit)
+        return ToolResult(result.ok, artifact.preview, result.error, None, artifact, result.seconds)
 
-async def spawn_executor(owner: ActorContext | ActorSystem, tool: Tool[..., Any], *, name: str | None = None) -> Ref[Any]:
+
+async def spawn_executor(
+    owner: ActorContext | ActorSystem, tool: Tool[..., Any], *, name: str | None = None, artifacts: ArtifactStore | None = None
+) -> Ref[Any]:
     """Starts what runs a tool.
 
         executor = await spawn_executor(system, tool)
@@ -70,6 +86,7 @@ async def spawn_executor(owner: ActorContext | ActorSystem, tool: Tool[..., Any]
         owner: An actor's `self.ctx`, whose child it becomes, or the system.
         tool: The tool. A call needs `tool.requires`; the tool's approval, risk and four_eyes hold for it.
         name: Its name. Default: "tool-" and the tool's name.
+        artifacts: Where outputs that are longer than the tool's `output_limit` are kept, for whoever made the call to read on. Default: nowhere; what is cut is lost.
 
     Returns:
         The ref to ask. It takes as many calls at the same time as the tool's `concurrency` says, 1,024 at most; more wait. A call that nobody waits for any more is
@@ -80,7 +97,7 @@ async def spawn_executor(owner: ActorContext | ActorSystem, tool: Tool[..., Any]
     """
     cls = executor_class(tool)
     return await owner.spawn_pool(
-        cls, Household(tool), pool=Pool.elastic(min(tool.concurrency, MOST_WORKERS)), name=name or f"tool-{tool.wire_name}"
+        cls, Household(tool, artifacts), pool=Pool.elastic(min(tool.concurrency, MOST_WORKERS)), name=name or f"tool-{tool.wire_name}"
     )
 
 
@@ -122,7 +139,7 @@ def _in_loop(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
     if tool.kind == "async":
         return _awaited(tool)
     invoke, takes_context, items = tool.invoke, tool.context_parameter is not None, tool.kind != "def"
-    current_time = trio.current_time
+    current_time, limit = trio.current_time, tool.output_limit
 
     async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
         host = Host(self) if takes_context else None
@@ -133,26 +150,30 @@ def _in_loop(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
                 with trio.CancelScope(deadline=began + tool.timeout) as scope:
                     value = await _collected(value)
                 if scope.cancelled_caught:
-                    return _late(tool, "it was cancelled")
+                    return late(tool, "it was cancelled")
         except BaseException as error:
-            return raised(tool, error, current_time() - began)
+            if is_not_the_tools(error):
+                raise
+            return self.within(raised(tool, error, current_time() - began))
         finally:
             if host is not None:
                 host.close()
-        return finished(tool, value, current_time() - began)
+        result = finished(tool, value, current_time() - began)
+        return result if len(result.text) <= limit else self.within(result)
 
     return call
 
 
 def _awaited(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
     invoke, takes_context, timeout = tool.invoke, tool.context_parameter is not None, tool.timeout
-    current_time = trio.current_time
+    current_time, limit = trio.current_time, tool.output_limit
 
     async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
         host = Host(self) if takes_context else None
         began = current_time()
         base = run_context.task._cancel_status if self._cell.kernel.inline_async else None
         scope: trio.CancelScope | None = None
+        value: Any = None
         try:
             coroutine = invoke(message, None if host is None else host.context())
             if base is None or coroutine.__class__ is not CoroutineType:
@@ -171,13 +192,16 @@ def _awaited(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
         except BaseException as error:
             if scope is None and base is not None and run_context.task._cancel_status is not base:
                 shed(base)
-            return raised(tool, error, current_time() - began)
+            if is_not_the_tools(error):
+                raise
+            return self.within(raised(tool, error, current_time() - began))
         finally:
             if host is not None:
                 host.close()
         if scope is not None and scope.cancelled_caught:
-            return _late(tool, "it was cancelled")
-        return finished(tool, value, current_time() - began)
+            return late(tool, "it was cancelled")
+        result = finished(tool, value, current_time() - began)
+        return result if len(result.text) <= limit else self.within(result)
 
     return call
 
@@ -195,9 +219,10 @@ def _in_thread(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
         host = Host(self) if takes_context else None
         began = trio.current_time()
         job = Job()
+        result: ToolResult | None = None
         try:
             with trio.CancelScope(deadline=began + timeout) as scope:
-                result: ToolResult = await trio.to_thread.run_sync(
+                result = await trio.to_thread.run_sync(
                     _work,
                     tool,
                     household,
@@ -213,18 +238,20 @@ def _in_thread(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
             left = household.give_up(job)
         if scope.cancelled_caught:
             if not job.begun:
-                return _late(tool, f"it was not even started, since the {tool.concurrency} threads that it may use were all busy")
-            return _late(
+                return late(tool, f"it was not even started, since the {tool.concurrency} threads that it may use were all busy")
+            return late(
                 tool, "its thread could not be stopped and may still be running: whether it has done its work is unknown" if left else ""
             )
-        return _timed(result, trio.current_time() - began)
+        assert result is not None
+        return timed(self.within(result), trio.current_time() - began)
 
     return call
 
 
 def _work(tool: Tool[..., Any], household: Household, job: Job, message: Request[ToolResult], context: ToolContext | None) -> ToolResult:
     """A call, in its thread. Nothing is raised: a StopIteration, for one, would come out of the loop's own coroutines as something else."""
-    household.begin(job)
+    if not household.begin(job):
+        return late(tool, "it was not even started")
     try:
         value = tool.invoke(message, context)
         if tool.kind == "generator":
@@ -259,6 +286,7 @@ def _on_asyncio(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
             return await _collected(given) if tool.kind == "asyncgen" else await given
 
         began = trio.current_time()
+        ok, value = False, None
         try:
             with trio.CancelScope(deadline=began + timeout) as scope:
                 ok, value = await loop.run(work, contextvars.copy_context())
@@ -266,9 +294,9 @@ def _on_asyncio(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
             if host is not None:
                 host.close()
         if scope.cancelled_caught:
-            return _late(tool, "its loop is blocked by it and was left behind" if loop.hangs else "it was cancelled")
+            return late(tool, "its loop is blocked by it and was left behind" if loop.hangs else "it was cancelled")
         seconds = trio.current_time() - began
-        return finished(tool, value, seconds) if ok else raised(tool, value, seconds)
+        return self.within(finished(tool, value, seconds) if ok else raised(tool, value, seconds))
 
     return call
 
@@ -279,16 +307,18 @@ def _in_process(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
     place = place_of(tool)
     timeout = tool.timeout
 
-    async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:  # noqa: ARG001 - it is a method
+    async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
         began = trio.current_time()
+        result: ToolResult | None = None
         try:
             with trio.CancelScope(deadline=began + timeout) as scope:
                 result = await call_in_process(tool, place, message)
         except Exception as error:  # the arguments, which may not be fit for another process
-            return raised(tool, error, trio.current_time() - began)
+            return self.within(raised(tool, error, trio.current_time() - began))
         if scope.cancelled_caught:
-            return _late(tool, "its process was killed, with all that it had started")
-        return _timed(_within(tool, result), trio.current_time() - began)
+            return late(tool, "its process was killed, with all that it had started")
+        assert result is not None
+        return timed(self.within(result), trio.current_time() - began)
 
     return call
 
@@ -303,71 +333,3 @@ async def _collected(items: Any) -> Joined:
         for item in items:
             joined.add(item)
     return joined
-
-
-# -- what came of it -----------------------------------------------------------------------------------------------------------------------------
-
-
-def finished(tool: Tool[..., Any], value: Any, seconds: float | None) -> ToolResult:
-    """The result for what a function gave."""
-    kind = value.__class__
-    if kind is str:
-        text = value if value.isascii() else clean(value)
-    elif kind is Joined:
-        text = value.text()
-        value = text
-    elif kind is ToolResult:
-        return _within(tool, value)
-    elif kind is CoroutineType:
-        value.close()
-        return ToolResult.failed(
-            "raised", f"the tool {tool.name!r} returned a coroutine that nobody awaits: it must be written as `async def`"
-        )
-    else:
-        text = text_of(value)
-    if len(text) > tool.output_limit:
-        return _cut(tool, text, seconds)
-    return ToolResult(True, text, None, value, None, seconds)
-
-
-def raised(tool: Tool[..., Any], error: BaseException, seconds: float | None) -> ToolResult:
-    """The result for what a function raised. Lets through what is a cancellation, or the closing of a coroutine: neither is the tool's."""
-    kind = error.__class__
-    if kind is trio.Cancelled or kind is GeneratorExit:
-        raise error
-    if isinstance(error, BaseExceptionGroup) and error.split(trio.Cancelled)[0] is not None:
-        raise error
-    if isinstance(error, ApprovalRequired):
-        return ToolResult.failed(
-            "denied", f"something that the tool {tool.name!r} does needs a person's approval: {error_text(error)}", seconds=seconds
-        )
-    if isinstance(error, AuthorityError):
-        return ToolResult.failed(
-            "denied", f"something that the tool {tool.name!r} does is not permitted: {error_text(error)}", seconds=seconds
-        )
-    return ToolResult.failed("raised", f"the tool {tool.name!r} raised {error_text(error)}", seconds=seconds)
-
-
-def _late(tool: Tool[..., Any], what: str) -> ToolResult:
-    return ToolResult.failed(
-        "timeout", f"the tool {tool.name!r} did not end within {tool.timeout:g} s{f'; {what}' if what else ''}", seconds=tool.timeout
-    )
-
-
-def _cut(tool: Tool[..., Any], text: str, seconds: float | None) -> ToolResult:
-    """A result that is too long for a model."""
-    return ToolResult(True, bounded(text, tool.output_limit), None, None, None, seconds)
-
-
-def _within(tool: Tool[..., Any], result: ToolResult) -> ToolResult:
-    """A result that was made elsewhere, within the tool's bound."""
-    text = clean(result.text)
-    if len(text) > tool.output_limit:
-        text = bounded(text, tool.output_limit)
-    elif text is result.text:
-        return result
-    return ToolResult(result.ok, text, result.error, result.value, result.artifact, result.seconds)
-
-
-def _timed(result: ToolResult, seconds: float) -> ToolResult:
-    return ToolResult(result.ok, result.text, result.error, result.value, result.artifact, seconds) if result.seconds is None else result

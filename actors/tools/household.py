@@ -12,6 +12,7 @@ import trio
 
 if TYPE_CHECKING:
     from retinue.actors.tools.asyncio_thread import AsyncioThread
+    from retinue.capabilities.artifacts import ArtifactStore
     from retinue.capabilities.tools import Tool
 
 __all__ = ["CLOSE_TIMEOUT", "Household", "Job"]
@@ -44,13 +45,14 @@ class Household:
     """The threads, the asyncio loop and the things kept between calls of one executor.
 
     Attributes:
+        artifacts: Where long outputs are kept, or None.
         limiter: How many worker threads the tool may use at the same time: as many as its `concurrency`.
         stuck: How many of them run a call that was given up.
     """
 
-    __slots__ = ("_guard", "_kept", "_loop", "_making", "_members", "_stuck_loops", "_tool", "limiter", "stuck")
+    __slots__ = ("_guard", "_kept", "_loop", "_making", "_members", "_stuck_loops", "_tool", "artifacts", "limiter", "stuck")
 
-    def __init__(self, tool: Tool[..., Any]) -> None:
+    def __init__(self, tool: Tool[..., Any], artifacts: ArtifactStore | None) -> None:
         self._tool = tool
         self._members = 0
         self._guard = threading.Lock()  # of `stuck` and the jobs: held for a few instructions, by both sides
@@ -58,6 +60,7 @@ class Household:
         self._kept: dict[object, Any] = {}
         self._loop: AsyncioThread | None = None
         self._stuck_loops: list[AsyncioThread] = []
+        self.artifacts = artifacts
         self.limiter = trio.CapacityLimiter(tool.concurrency)
         self.stuck = 0
 
@@ -80,9 +83,11 @@ class Household:
 
     # -- threads
 
-    def begin(self, job: Job) -> None:
-        """The thread begins. Called by it."""
-        job.begun = True
+    def begin(self, job: Job) -> bool:
+        """The thread begins, unless the call was given up by now. Called by it."""
+        with self._guard:
+            job.begun = not job.given_up
+            return job.begun
 
     def end(self, job: Job) -> None:
         """The thread is through. Called by it."""
@@ -94,11 +99,11 @@ class Household:
     def give_up(self, job: Job) -> bool:
         """Nobody waits for the call any more; gives whether a thread is left with it."""
         with self._guard:
-            if not job.begun or job.over:
+            if job.over:
                 return False
             job.given_up = True
-            self.stuck += 1
-            return True
+            self.stuck += job.begun
+            return job.begun
 
     # -- asyncio
 

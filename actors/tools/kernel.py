@@ -60,6 +60,7 @@ class Kernel:
         async with self._turn:
             self.used = trio.current_time()
             whole = False
+            result = ToolResult.failed("cancelled", "the call was cancelled")
             try:
                 failed = await self._start() if self._child is None else None
                 if failed is not None:

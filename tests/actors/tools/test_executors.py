@@ -14,6 +14,7 @@ import trio
 import retinue as rt
 from retinue.actors.runtime import stepping
 from retinue.actors.tools.executor import executor_class, spawn_executor
+from retinue.capabilities.artifacts import ArtifactStore
 from retinue.testing import VirtualClock
 
 
@@ -248,6 +249,36 @@ async def test_a_hundred_megabytes_of_output_are_cut_to_head_and_tail() -> None:
     result = await result_of(huge)
     assert result.ok and len(result.text) < 1_200
     assert result.text.startswith("axx") and result.text.endswith("xxz") and "100,000,002" in result.text
+
+
+@pytest.mark.parametrize("kind", ["async", "thread", "inline", "raises"])
+async def test_a_long_output_is_kept_as_an_artifact_of_whose_it_is(kind: str) -> None:
+    text = "a" + "x" * 5_000 + "z"
+
+    async def in_the_loop() -> str:
+        """Long."""
+        return text
+
+    def plain() -> str:
+        """Long."""
+        return text
+
+    async def raises() -> rt.ToolResult:
+        """Long, and no success."""
+        return rt.ToolResult(False, text, "raised")
+
+    function: Any = {"async": in_the_loop, "raises": raises}.get(kind, plain)
+    tool = rt.tool(output_limit=1_000, blocking=False if kind == "inline" else None)(function)
+    store = ArtifactStore()
+    async with rt.ActorSystem("tools", block_warning=math.inf) as system:
+        executor = await spawn_executor(system, tool, artifacts=store)
+        ada = system.authority.mint(subject="ada", tenant="acme", permissions=["tool.**"])
+        result = await executor.ask(tool.decode({}), context=ada)
+    assert result.ok == (kind != "raises") and len(result.text) <= 1_000 and result.artifact is not None
+    assert result.artifact.handle in result.text and result.artifact.characters == len(text)
+    owner = ("acme", "ada", None)
+    assert store.read(result.artifact.handle, 0, 10, owner=owner).text.endswith("axxxxxxxxx")
+    assert not store.read(result.artifact.handle, 0, 10).ok  # nobody else's
 
 
 async def test_an_operation_that_is_not_granted_is_refused_before_the_tool_runs() -> None:

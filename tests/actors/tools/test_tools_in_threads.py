@@ -15,6 +15,7 @@ import trio
 
 import retinue as rt
 from retinue.actors.tools.executor import spawn_executor
+from retinue.actors.tools.household import Household, Job
 
 
 class Gate:
@@ -107,6 +108,24 @@ async def test_a_call_that_finds_no_free_thread_in_its_time_says_that_it_was_not
             for _ in range(2):
                 nursery.start_soon(ask)
     assert sorted("not started" in result.text for result in results) == [False, True]
+
+
+def test_a_call_that_was_given_up_before_its_thread_began_is_never_run() -> None:
+    tool = rt.tool(lambda_tool)
+    household = Household(tool, None)
+    early, begun, over = Job(), Job(), Job()
+    assert not household.give_up(early) and not household.begin(early)
+    assert household.begin(begun) and household.give_up(begun) and household.stuck == 1
+    household.end(begun)
+    assert household.stuck == 0
+    assert household.begin(over)
+    household.end(over)
+    assert not household.give_up(over) and household.stuck == 0
+
+
+def lambda_tool() -> str:
+    """Nothing."""
+    return "x"
 
 
 async def test_a_generator_that_was_given_up_is_closed_at_its_next_item() -> None:
