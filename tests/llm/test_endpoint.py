@@ -233,7 +233,7 @@ async def test_a_key_that_the_endpoint_sends_back_is_in_no_error(status, padding
 
 async def test_the_key_shows_in_no_repr():
     async with Endpoint(model="m", base_url="http://127.0.0.1:9/v1", api_key=KEY) as endpoint:
-        shown = repr(endpoint) + repr(vars(endpoint)) + repr(endpoint._client.headers) + f"{endpoint._key} {endpoint._key!r}"
+        shown = repr(endpoint) + repr(vars(endpoint)) + repr(endpoint._connections.take().headers) + f"{endpoint._key} {endpoint._key!r}"
     assert KEY not in shown
     assert "127.0.0.1:9" in shown
 

@@ -6,13 +6,15 @@ import importlib.util
 import os
 import subprocess
 import sys
+from contextlib import aclosing
 
 import httpx
 import pytest
 import trio
 
 from retinue.actors.llm.endpoint import Endpoint
-from retinue.actors.llm.errors import KeyRefused, ModelNotInstalled, ModelRefused
+from retinue.actors.llm.errors import ContextOverflow, KeyRefused, ModelNotInstalled
+from retinue.actors.llm.events import TextDelta, fold
 from retinue.actors.llm.local import LocalServer, is_local_installed
 from retinue.actors.llm.messages import Complete
 from retinue.actors.llm.weights import SMOLLM2, find_weights, models_folder
@@ -51,6 +53,30 @@ async def test_the_embedded_model_answers_through_the_same_client_as_any_endpoin
 
 
 @pytest.mark.slow
+async def test_the_embedded_model_streams_and_the_stream_folds_to_the_plain_answer(weights):
+    with LocalServer(weights, model="smollm2") as server:
+        async with endpoint_of(server, profile="llamacpp") as endpoint:
+            plain = await endpoint.complete(PARIS)
+            async with aclosing(endpoint.stream(PARIS)) as stream:
+                events = [event async for event in stream]
+    texts = [event.text for event in events if isinstance(event, TextDelta)]
+    assert len(texts) > 3
+    assert "".join(texts) == events[-1].completion.text == plain.text
+    assert fold(events).completion_tokens == plain.completion_tokens
+    assert fold(events).prompt_tokens == plain.prompt_tokens
+
+
+@pytest.mark.slow
+async def test_leaving_the_embedded_models_stream_early_ends_it_there(weights):
+    with trio.fail_after(60), LocalServer(weights, model="smollm2") as server:
+        async with endpoint_of(server) as endpoint:
+            async with aclosing(endpoint.stream(Complete.of("Tell a very long story.", max_tokens=1500))) as stream:
+                async for _event in stream:
+                    break
+            assert (await endpoint.complete(PARIS)).text  # it has one slot: free again
+
+
+@pytest.mark.slow
 async def test_the_server_refuses_who_has_not_its_key_and_prompts_that_are_too_long(weights):
     with LocalServer(weights, model="smollm2", context=256) as server:
         for key in (None, "wrong-key-wrong-key"):
@@ -58,8 +84,10 @@ async def test_the_server_refuses_who_has_not_its_key_and_prompts_that_are_too_l
                 with pytest.raises(KeyRefused):
                     await endpoint.complete(PARIS)
         async with endpoint_of(server) as endpoint:
-            with pytest.raises(ModelRefused, match="context size"):
+            with pytest.raises(ContextOverflow, match="context size") as caught:
                 await endpoint.complete(Complete.of("word " * 1000))
+            assert caught.value.limit == 256
+            assert caught.value.used > 1000
         for path in ("/slots", "/props"):
             assert status_of(server.url.removesuffix("/v1") + path) in {401, 403, 404}
     assert server.key not in repr(server)
@@ -91,6 +119,7 @@ def test_a_server_may_be_closed_at_once_and_the_library_writes_nothing_to_the_te
     code = f"""
 import pathlib
 from retinue.actors.llm.errors import ModelNotInstalled
+from retinue.actors.llm.events import TextDelta, fold
 from retinue.actors.llm.local import LocalServer
 for _ in range(5):  # ended as soon as it has started: no waiting for anything, for ever least of all
     LocalServer(pathlib.Path({str(weights)!r}), model="m").close()
