@@ -7,8 +7,7 @@ request is sent again; nothing is, once a piece of the answer was passed on.
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
@@ -18,12 +17,14 @@ import attrs
 import httpx
 import trio
 
+from retinue.actors.llm.connections import Connections
 from retinue.actors.llm.deadlines import Clock, Timeouts
 from retinue.actors.llm.errors import BadEndpoint, ModelError, ModelInterrupted, ModelUnreachable
 from retinue.actors.llm.events import Completed, ModelEvent, Retrying
 from retinue.actors.llm.exchange import LONGEST_REPLY, Exchange
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.llm.payload import Payloads
+from retinue.actors.llm.prices import load_prices, price_of
 from retinue.actors.llm.profiles.catalogue import profile_of
 from retinue.actors.llm.profiles.profile import Profile
 from retinue.actors.llm.reading import AnswerReader
@@ -35,6 +36,7 @@ __all__ = ["LONGEST_REPLY", "Endpoint", "Timeouts", "check_address"]
 
 _log = logging.getLogger("retinue.llm")
 
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")  # what answers there has no price
 _REFUSED = (400, 422)  # the statuses with which endpoints refuse a parameter
 
 
@@ -89,7 +91,15 @@ class Endpoint:
         headers = {"accept": "text/event-stream, application/json", "accept-encoding": "identity", "content-type": "application/json"}
         if self._key is not None:
             headers[self.profile.key_header] = self.profile.key_prefix + self._key.plain
-        self._client = _client(headers, self.address, self.timeouts.connect, proxies, connections, transport)
+        self._connections = Connections(
+            headers,
+            connect=self.timeouts.connect,
+            proxies=proxies,
+            secure=proxies or self.address.startswith("https:"),
+            most_idle=connections,
+            transport=transport,
+        )
+        self._may_cost = httpx.URL(self.address).host not in _THIS_MACHINE
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.model!r} at {self.address}>"
@@ -103,8 +113,7 @@ class Endpoint:
     async def aclose(self) -> None:
         """Close all connections, those in use included; safe to call again. A cancellation waits for it, two seconds at most."""
         self._closed = True
-        with trio.move_on_after(2, shield=True):
-            await self._client.aclose()
+        await self._connections.aclose()
 
     async def complete(self, request: Complete) -> Completion:
         """Ask for a completion.
@@ -128,14 +137,27 @@ class Endpoint:
         """
         return self._events(request, passed_on=True)
 
-    async def _events(self, request: Complete, *, passed_on: bool) -> AsyncIterator[ModelEvent]:
+    async def _events(self, request: Complete, *, passed_on: bool) -> AsyncGenerator[ModelEvent, None]:
         if self._closed:
             raise ModelUnreachable(f"the client for {self._where} was closed: make a new Endpoint")
         total_at = trio.current_time() + self.timeouts.total
+        if self._may_cost:
+            await load_prices()
+        client = self._connections.take()
+        try:
+            async with aclosing(self._tries(client, request, total_at, passed_on=passed_on)) as events:
+                async for event in events:
+                    yield self._with_price(event) if type(event) is Completed and self._may_cost else event
+        finally:
+            await self._connections.give_back(client)
+
+    async def _tries(
+        self, client: httpx.AsyncClient, request: Complete, total_at: float, *, passed_on: bool
+    ) -> AsyncGenerator[ModelEvent, None]:
         attempt = 1
         while True:
             without = self._without
-            exchange = self._exchange(request, without, total_at)
+            exchange = self._exchange(client, request, without, total_at)
             said = False
             try:
                 async with aclosing(exchange.events()) as events:
@@ -158,11 +180,16 @@ class Endpoint:
             yield Retrying(reason, attempt, wait)
             await trio.sleep(wait)
 
-    def _exchange(self, request: Complete, without: frozenset[str], total_at: float) -> Exchange:
+    def _with_price(self, event: Completed) -> Completed:
+        usage = event.completion.usage
+        cost = price_of(self.address, self.model, usage) if usage.cost_micro_usd is None else None
+        return event if cost is None else Completed(attrs.evolve(event.completion, usage=attrs.evolve(usage, cost_micro_usd=cost)))
+
+    def _exchange(self, client: httpx.AsyncClient, request: Complete, without: frozenset[str], total_at: float) -> Exchange:
         streams = self.profile.streams
         names = self._payloads.names(request)
         return Exchange(
-            self._client,
+            client,
             url=self._url,
             content=self._payloads.body(request, stream=streams, without=without),
             clock=Clock(self.timeouts, total_at, whole=not streams),
@@ -214,32 +241,6 @@ def _retries(given: object) -> Retries:
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 100:
         raise ValueError(f"retries={given!r} is given to an endpoint: give a whole number from 0 to 100")
     return Retries(given)
-
-
-def _client(
-    headers: dict[str, str], address: str, connect: float, proxies: bool, connections: int, transport: httpx.AsyncBaseTransport | None
-) -> httpx.AsyncClient:
-    try:
-        return httpx.AsyncClient(
-            headers=headers,
-            # The exchange's clock bounds every wait but the one for TLS.
-            timeout=httpx.Timeout(None, connect=None if connect == math.inf else connect),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30.0),
-            trust_env=proxies,
-            verify=proxies or address.startswith("https:"),  # no TLS at all: do not load the certificates either
-            follow_redirects=False,
-            transport=transport,
-        )
-    except OSError as error:  # ssl.SSLError is one
-        raise BadEndpoint(
-            f"the machine's certificates cannot be loaded ({tidy(error.strerror or str(error))}): mend SSL_CERT_FILE or SSL_CERT_DIR"
-        ) from None
-    except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may show a proxy's password
-        needed = ", and a SOCKS proxy needs `pip install 'httpx[socks]'`" if isinstance(error, ImportError) else ""
-        raise BadEndpoint(
-            "the machine's proxy settings cannot be used: mend HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY (or the same in small letters)"
-            f"{needed}; proxies=False passes them over"
-        ) from None
 
 
 def check_address(base_url: str) -> str:
