@@ -22,7 +22,7 @@ _ROLES = frozenset(("system", "user", "assistant", "tool"))
 _TIMEOUT = 600  # seconds: a long answer of a slow model
 
 
-@attrs.frozen
+@attrs.frozen(init=False)
 class ChatMessage:
     """One entry of a conversation with a model.
 
@@ -46,16 +46,29 @@ class ChatMessage:
     name: str | None = None
     reasoning: str | None = None
 
-    def __attrs_post_init__(self) -> None:
-        if type(self.role) is not str or self.role not in _ROLES:
-            raise ValueError(f"ChatMessage.role is {self.role!r}: use one of system, user, assistant, tool")
-        if not isinstance(self.content, str):
-            raise TypeError(f"ChatMessage.content is a {type(self.content).__name__}: give a str")
-        if (self.tool_call_id is None) == (self.role == "tool"):
-            raise ValueError(
-                f"ChatMessage.tool_call_id is {self.tool_call_id!r} in an entry {self.role!r}: entries 'tool' have one, others none"
-            )
-        if self.tool_calls != () or self.tool_call_id is not None or self.name is not None or self.reasoning is not None:
+    # Written by hand: a conversation is made anew for every call of a model, and the constructor that attrs writes takes twice the time.
+    def __init__(
+        self,
+        role: Role,
+        content: str = "",
+        tool_calls: tuple[ToolCall, ...] = (),
+        tool_call_id: str | None = None,
+        name: str | None = None,
+        reasoning: str | None = None,
+    ) -> None:
+        if type(role) is not str or role not in _ROLES:
+            raise ValueError(f"ChatMessage.role is {role!r}: use one of system, user, assistant, tool")
+        if not isinstance(content, str):
+            raise TypeError(f"ChatMessage.content is a {type(content).__name__}: give a str")
+        if (tool_call_id is None) == (role == "tool"):
+            raise ValueError(f"ChatMessage.tool_call_id is {tool_call_id!r} in an entry {role!r}: entries 'tool' have one, others none")
+        _set_role(self, role)
+        _set_content(self, content)
+        _set_tool_calls(self, tool_calls)
+        _set_tool_call_id(self, tool_call_id)
+        _set_name(self, name)
+        _set_reasoning(self, reasoning)
+        if tool_calls != () or tool_call_id is not None or name is not None or reasoning is not None:
             self._check_rest()
 
     def _check_rest(self) -> None:
@@ -63,10 +76,14 @@ class ChatMessage:
             raise TypeError("ChatMessage.tool_calls is no tuple of ToolCall: give the tool_calls of a Completion")
         if self.tool_calls and self.role != "assistant":
             raise ValueError(f"ChatMessage.tool_calls are given in an entry {self.role!r}: only an assistant's entry calls tools")
-        for field in ("tool_call_id", "name", "reasoning"):
-            value = getattr(self, field)
+        for field, value in (("tool_call_id", self.tool_call_id), ("name", self.name), ("reasoning", self.reasoning)):
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"ChatMessage.{field} is a {type(value).__name__}: give a str or None")
+
+
+_set_role, _set_content, _set_tool_calls, _set_tool_call_id, _set_name, _set_reasoning = (
+    getattr(ChatMessage, field.name).__set__ for field in attrs.fields(ChatMessage)
+)
 
 
 def _check_object(where: str, text: object) -> None:
