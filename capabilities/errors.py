@@ -10,7 +10,7 @@ from retinue.security.errors import RetinueError
 if TYPE_CHECKING:
     from retinue.capabilities.tool_problems import Problem
 
-__all__ = ["BadArguments"]
+__all__ = ["BadArguments", "BadExpression"]
 
 
 class BadArguments(RetinueError, ValueError):
@@ -28,4 +28,18 @@ class BadArguments(RetinueError, ValueError):
         super().__init__(text)
         self.tool = tool
         self.problems = tuple(problems)
+        self.position = position
+
+
+class BadExpression(RetinueError, ValueError):
+    """An expression for `safe_expression` is none, would become too large, or cannot be calculated. The text is for the model: it can mend its call by it.
+
+    Attributes:
+        position: Where in the expression, in characters from 0; None where it is not one place.
+    """
+
+    code: ClassVar[str] = "tool.expression"
+
+    def __init__(self, text: str, *, position: int | None = None) -> None:
+        super().__init__(text)
         self.position = position

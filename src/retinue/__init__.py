@@ -95,13 +95,17 @@ if TYPE_CHECKING:
     from retinue.actors.tools.actions import ActionExecutor, action_processor
     from retinue.actors.tools.executor import spawn_executor
     from retinue.actors.tools.python import PythonKernel
+    from retinue.capabilities.artifacts import ArtifactStore
     from retinue.capabilities.consent import Approval
-    from retinue.capabilities.errors import BadArguments
+    from retinue.capabilities.errors import BadArguments, BadExpression
+    from retinue.capabilities.expressions import safe_expression
+    from retinue.capabilities.loading import ToolLoader
     from retinue.capabilities.net import guarded_client
     from retinue.capabilities.policy import PolicyCall, Verdict, policy
     from retinue.capabilities.policy_file import policy_from_file
     from retinue.capabilities.registry import Capability, CapabilityRegistry
     from retinue.capabilities.registry_providers import CapabilityProviders
+    from retinue.capabilities.registry_tools import RegisteredTool, ToolRegistry
     from retinue.capabilities.tool_checks import Finding, validate_tools
     from retinue.capabilities.tool_context import ToolContext
     from retinue.capabilities.tool_results import ToolResult
@@ -198,6 +202,7 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalRequired",
     "ApprovalStatistics",
+    "ArtifactStore",
     "AskCancelled",
     "AskCycle",
     "AskTimeout",
@@ -208,6 +213,7 @@ __all__ = [
     "AuditUnavailable",
     "AuthorityError",
     "BadArguments",
+    "BadExpression",
     "BadInput",
     "BadState",
     "Block",
@@ -281,6 +287,7 @@ __all__ = [
     "ReasoningDelta",
     "Receipt",
     "Ref",
+    "RegisteredTool",
     "Reject",
     "RemoteError",
     "RemoteRef",
@@ -324,7 +331,9 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolFinished",
+    "ToolLoader",
     "ToolParser",
+    "ToolRegistry",
     "ToolResult",
     "ToolStarted",
     "Toolkit",
@@ -379,6 +388,7 @@ __all__ = [
     "privacy_input",
     "redact",
     "run",
+    "safe_expression",
     "sensitive_tool_confirmation",
     "spawn_executor",
     "tool",
@@ -408,6 +418,7 @@ _HOMES = {
     "ApprovalRequest": "retinue.security.approvals",
     "ApprovalRequired": "retinue.security.errors",
     "ApprovalStatistics": "retinue.actors.approvals.messages",
+    "ArtifactStore": "retinue.capabilities.artifacts",
     "AskCancelled": "retinue.actors.runtime.errors",
     "AskCycle": "retinue.actors.runtime.errors",
     "AskTimeout": "retinue.actors.runtime.errors",
@@ -418,6 +429,7 @@ _HOMES = {
     "AuditUnavailable": "retinue.security.errors",
     "AuthorityError": "retinue.security.errors",
     "BadArguments": "retinue.capabilities.errors",
+    "BadExpression": "retinue.capabilities.errors",
     "BadInput": "retinue.actors.agents.errors",
     "BadState": "retinue.actors.agents.errors",
     "Block": "retinue.security.choices",
@@ -491,6 +503,7 @@ _HOMES = {
     "ReasoningDelta": "retinue.actors.llm.events",
     "Receipt": "retinue.actors.runtime.receipts",
     "Ref": "retinue.actors.runtime.ref",
+    "RegisteredTool": "retinue.capabilities.registry_tools",
     "Reject": "retinue.actors.runtime.errors",
     "RemoteError": "retinue.mailbox.errors",
     "RemoteRef": "retinue.client.asynchronous",
@@ -534,7 +547,9 @@ _HOMES = {
     "Tool": "retinue.capabilities.tools",
     "ToolContext": "retinue.capabilities.tool_context",
     "ToolFinished": "retinue.actors.agents.events",
+    "ToolLoader": "retinue.capabilities.loading",
     "ToolParser": "retinue.actors.agents.parsers_text",
+    "ToolRegistry": "retinue.capabilities.registry_tools",
     "ToolResult": "retinue.capabilities.tool_results",
     "ToolStarted": "retinue.actors.agents.events",
     "Toolkit": "retinue.capabilities.toolkits",
@@ -588,6 +603,7 @@ _HOMES = {
     "privacy_input": "retinue.security.guardrail_templates",
     "redact": "retinue.security.redaction",
     "run": "retinue.actors.runtime.running",
+    "safe_expression": "retinue.capabilities.expressions",
     "sensitive_tool_confirmation": "retinue.security.guardrail_templates",
     "spawn_executor": "retinue.actors.tools.executor",
     "tool": "retinue.capabilities.tools",

@@ -40,6 +40,7 @@
     ├── WrongThread (RuntimeError)
     ├── Killed
     ├── BadArguments (ValueError)
+    ├── BadExpression (ValueError)
     ├── AgentError
     │   ├── BadInput (ValueError)
     │   ├── RunLimitReached
@@ -135,7 +136,7 @@ from retinue.actors.runtime.errors import (
 )
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.testing.errors import Killed, NeedsLoop
-from retinue.capabilities.errors import BadArguments
+from retinue.capabilities.errors import BadArguments, BadExpression
 from retinue.mailbox.errors import GatewayError, MailboxFull, RemoteError, Unhandled, WireError
 from retinue.security.errors import (
     ApprovalError,
@@ -173,6 +174,7 @@ __all__ = [
     "AuthorityError",
     "BadArguments",
     "BadEndpoint",
+    "BadExpression",
     "BadInput",
     "BadReply",
     "BadState",

@@ -197,6 +197,7 @@ STAYING: Final[frozenset[type[e.RetinueError]]] = frozenset(
         e.WrongThread,
         e.Killed,  # what a test of the other process has done, or is told
         e.NeedsLoop,
+        e.BadExpression,  # for a model, too
         e.BadArguments,  # for the model that the system's own tool was called by
     }
 )
