@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
+import attrs
+
+from retinue.security.safe_patterns import pattern_detector
 from retinue.security.text_filter import NOTHING, WAIT, Detector, Verdict
 
-__all__ = ["CARD", "EMAIL", "KINDS", "SECRET", "SSN"]
+__all__ = ["CARD", "EMAIL", "KEY", "KINDS", "SECRET", "SSN", "WEB_TOKEN"]
 
 # -- social security numbers -----------------------------------------------------------------------------------------------------------------------------
 
@@ -92,7 +96,7 @@ def _email(text: str, place: int, whole: bool) -> Verdict:
         return NOTHING
     at = local.end()
     if at == end:
-        return WAIT if not whole and at - place < _LOCAL else NOTHING
+        return NOTHING if whole else WAIT
     if text[at] != "@":
         return NOTHING
     domain = _AFTER.match(text, at + 1)
@@ -103,7 +107,8 @@ def _email(text: str, place: int, whole: bool) -> Verdict:
     return NOTHING if match is None else Verdict(at + 1 + len(host))
 
 
-EMAIL: Final = Detector("an e-mail address", re.compile(r"(?<![\w.%+-])[\w.%+-]"), _email)
+# A word is looked at where an @ stands behind it, or nothing yet.
+EMAIL: Final = Detector("an e-mail address", re.compile(rf"(?<![\w.%+-])[\w.%+-]{{1,{_LOCAL}}}+(?:@|\Z)"), _email)
 
 # -- name = secret ---------------------------------------------------------------------------------------------------------------------------------------
 
@@ -159,14 +164,35 @@ def _secret(text: str, place: int, whole: bool) -> Verdict:
     return Verdict(value + 2, value, _MORE)
 
 
-def _beginnings() -> re.Pattern[str]:
-    """The first three letters of each name, or fewer at the end of what is known."""
-    three = {re.escape(name[:3]) for name in _NAMES}
-    fewer = {re.escape(name[:length]) + r"\Z" for name in _NAMES for length in (1, 2)}
-    return re.compile("|".join(sorted(three | fewer)), re.IGNORECASE | re.ASCII)
+def _beginnings(names: Iterable[str], before: str = "", *, any_case: bool = False) -> re.Pattern[str]:
+    """The first three characters of each name, or fewer at the end of what is known: most places of a text are neither, and are not looked at.
+
+    Written as a tree, letter by letter: as a list of words, and with IGNORECASE, `re` takes ten times as long.
+    """
+
+    def one(character: str) -> str:
+        return f"[{character.lower()}{character.upper()}]" if any_case and character.isalpha() else re.escape(character)
+
+    def tree(tails: set[str]) -> str:
+        if "" in tails:
+            return ""
+        branches = [one(first) + tree({tail[1:] for tail in tails if tail[0] == first}) for first in sorted({tail[0] for tail in tails})]
+        return f"(?:{'|'.join(branches)}|\\Z)"
+
+    # At the end of what is known there is no character to begin with: the tree's own \Z is for what comes after one.
+    return re.compile(before + tree({name[:3] for name in names}).removesuffix("|\\Z)") + ")")
 
 
-SECRET: Final = Detector("a secret under its name", _beginnings(), _secret)
+SECRET: Final = Detector("a secret under its name", _beginnings(_NAMES, any_case=True), _secret)
+
+# -- keys that say whose they are ------------------------------------------------------------------------------------------------------------------------
+
+_WHOSE: Final = tuple("sk- ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xoxb- xoxp- AKIA ASIA AIza hf_ npm_ pypi-".split())  # noqa: SIM905 -- reads better
+
+KEY: Final = attrs.evolve(pattern_detector(rf"\b(?:{'|'.join(_WHOSE)})[A-Za-z0-9_-]{{12,}}", "a key"), first=_beginnings(_WHOSE, r"\b"))
+WEB_TOKEN: Final = attrs.evolve(
+    pattern_detector(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{8,})?", "a token"), first=_beginnings(["eyJ"], r"\b")
+)
 
 KINDS: Final = {"ssn": SSN, "card": CARD, "email": EMAIL, "secret": SECRET}
 """The detectors by the words that guardrails take."""

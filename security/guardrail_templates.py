@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from retinue.security.choices import Block, Choice, Continue
-from retinue.security.detectors import KINDS
+from retinue.security.detectors import KEY, KINDS, WEB_TOKEN
 from retinue.security.errors import DefinitionError
 from retinue.security.guardrails import Guarded, Guardrail, names_of
 from retinue.security.safe_patterns import pattern_detector
@@ -23,9 +23,6 @@ Rule: TypeAlias = Callable[[Any], bool] | re.Pattern[str] | Iterable[Any]
 
 MAX_DEPTH: Final = 32
 """Levels of arguments that are looked at; what is deeper counts as of high risk."""
-
-_KEYS: Final = r"\b(?:sk-|ghp_|gho_|ghu_|ghs_|ghr_|github_pat_|glpat-|xoxb-|xoxp-|AKIA|ASIA|AIza|hf_|npm_|pypi-)[A-Za-z0-9_-]{12,}"
-_TOKENS: Final = r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
 
 
 def privacy_input(*, action: Action = "redact", kinds: Iterable[str] = tuple(KINDS)) -> Guardrail:
@@ -68,7 +65,7 @@ def output_redaction(
         patterns = (patterns,)
     found = [pattern_detector(pattern) for pattern in patterns]
     if keys:
-        found += [pattern_detector(_KEYS, "a key"), pattern_detector(_TOKENS, "a token")]
+        found += [KEY, WEB_TOKEN]
     found += _detectors(kinds, "output_redaction")
     if not found:
         raise DefinitionError("output_redaction: nothing to look for: give patterns=, kinds= or keys=True")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retinue.security.detectors import CARD, EMAIL, KINDS, SECRET, SSN
+from retinue.security.detectors import CARD, EMAIL, KEY, KINDS, SECRET, SSN, WEB_TOKEN
 from retinue.security.safe_patterns import REACH, pattern_detector
 from retinue.security.text_filter import Caught, Detector, TextFilter, filter_text
 
@@ -37,7 +37,7 @@ PARTS = st.sampled_from(
     [
         "4111 1111 1111 1111", "4111111111111111", "4111-1111-1111-1112", "123-45-6789", "123 45 6789", "1234567890", "a.b@c.org", "x@y", "@", "ada@", "b.co.uk",
         "password", "password = hunter22", "PASSWORD:", "token=[redacted]", "token=[red", "api_key: 'abc'", "api", "secret", "key", "=", ":", '"', "'", "sk-", "sk-abcdef",
-        "secret-", "12", "foo", "foo = bar", "AB", "C", "klaus", "ur", "KLAUS", " ", "\n", ".", "-", "word", "é", "ſ", "\u212a", "١٢٣", "😀", "\ud83d", "rest.",
+        "ghp_", "abcdef123456", "eyJabcdefgh1", "AKIA", "x" * 127, "secret-", "12", "foo", "foo = bar", "AB", "C", "klaus", "ur", "KLAUS", " ", "\n", ".", "-", "word", "é", "ſ", "\u212a", "١٢٣", "😀", "\ud83d", "rest.",
     ]
 )  # fmt: skip
 TEXTS = st.one_of(st.lists(PARTS, max_size=14).map("".join), st.text(alphabet="0123456789- @.=:apisoken\"' []redct", max_size=60))
@@ -46,7 +46,7 @@ TEXTS = st.one_of(st.lists(PARTS, max_size=14).map("".join), st.text(alphabet="0
 @settings(max_examples=60)
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=12))
 def test_the_pieces_of_a_text_give_what_the_whole_gives(text: str, places: list[int]) -> None:
-    detectors = (*PATTERNS, KEYS, *ALL)
+    detectors = (*PATTERNS, KEYS, KEY, WEB_TOKEN, *ALL)
     assert in_pieces(cut(text, places), detectors) == filter_text(text, detectors, "#") == in_pieces(list(text), detectors)
 
 
@@ -93,6 +93,8 @@ def test_a_text_without_findings_is_given_as_it_is(text: str) -> None:
         ("the password is long", "the password is long"),
         ("max_tokens = 5, my token = abcdef", "max_tokens = 5, my token = #"),
         ("token=[redacted]", "token=[redacted]"),
+        ("x" * 128 + "@corp.example", "#"),
+        ("x" * 129 + "@corp.example", "x" * 129 + "@corp.example"),
         ("secret:" + "x" * 10_000 + " end", "secret:# end"),
     ],
 )
@@ -117,6 +119,9 @@ def test_what_is_found_and_what_is_not(text: str, shown: str) -> None:
         (SECRET, "password = x", 12),
         (SECRET, "password = xy", 0),  # found, and what follows of it is swallowed
         (KEYS, "ask", 0),
+        (KEY, "see the sea, g", 1),
+        (KEY, "see the sea, gh", 2),
+        (KEY, "see the sea, go", 0),
         (KEYS, "a sk", 2),
     ],
 )
