@@ -18,8 +18,9 @@ from retinue.actors.approvals import deciding, desk
 from retinue.actors.approvals.ledger import CLOCK_TOLERANCE_MS
 from retinue.actors.budgets.messages import Reserve
 from retinue.actors.hosts import thread
-from retinue.actors.llm.endpoint import Timeouts
+from retinue.actors.llm.deadlines import LONGEST_TAIL, Timeouts
 from retinue.actors.llm.messages import Complete, Completion
+from retinue.actors.llm.retrying import LONGEST_WAIT
 from retinue.actors.runtime import kernel, lifecycle, scheduler, shutdown, supervision
 from retinue.actors.runtime.context import ActorContext
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics
@@ -179,8 +180,10 @@ LIMITS = {
     "a handler that blocks": rt.ActorSystem.__init__.__kwdefaults__["block_warning"],
     "a turn at the loop": scheduler.BREATH,
     "`connect`": Timeouts().connect,
-    "`silence`": Timeouts().silence,
-    "`total`": Timeouts().total,
+    "`first_token`": Timeouts().first_token,
+    "`between_tokens`": Timeouts().between_tokens,
+    "after the model is finished": LONGEST_TAIL,
+    "a wait that an endpoint asks for": LONGEST_WAIT,
 }
 
 
