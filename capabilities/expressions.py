@@ -10,7 +10,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from retinue.capabilities.errors import BadExpression
 from retinue.capabilities.tools import tool
@@ -152,7 +152,7 @@ def _value(node: ast.expr) -> tuple[Any, Size]:
         return found
     if isinstance(node, ast.Compare):
         return _comparison(node)
-    _refuse(
+    raise _fault(
         node,
         f"{_OTHERS.get(type(node), type(node).__name__)} are not understood: there are numbers, texts, lists, + - * / // %, and comparisons",
     )
@@ -168,7 +168,7 @@ def _constant(node: ast.Constant) -> tuple[Any, Size]:
         return _number(node, value)
     if isinstance(value, str):
         return _sized(node, value, (1, len(value)))
-    _refuse(node, f"a {type(value).__name__} is not understood")
+    raise _fault(node, f"a {type(value).__name__} is not understood")
 
 
 def _collection(node: ast.List | ast.Tuple | ast.Set) -> tuple[Any, Size]:
@@ -182,19 +182,19 @@ def _collection(node: ast.List | ast.Tuple | ast.Set) -> tuple[Any, Size]:
     try:
         return set(values), size
     except TypeError:
-        _refuse(node, "a set holds numbers, texts and tuples of these")
+        raise _fault(node, "a set holds numbers, texts and tuples of these") from None
 
 
 def _dict(node: ast.Dict) -> tuple[Any, Size]:
     if any(key is None for key in node.keys):
-        _refuse(node, "stars are not understood")
+        raise _fault(node, "stars are not understood")
     keys = [_value(key) for key in node.keys if key is not None]
     values = [_value(value) for value in node.values]
     size = _sum(node, [part[1] for part in (*keys, *values)])
     try:
         return {key[0]: value[0] for key, value in zip(keys, values, strict=True)}, size
     except TypeError:
-        _refuse(node, "the keys of a dict are numbers, texts and tuples of these")
+        raise _fault(node, "the keys of a dict are numbers, texts and tuples of these") from None
 
 
 def _unary(node: ast.UnaryOp) -> tuple[Any, Size]:
@@ -202,16 +202,16 @@ def _unary(node: ast.UnaryOp) -> tuple[Any, Size]:
     if isinstance(node.op, ast.Not):
         return not value, (1, 0)
     if isinstance(node.op, ast.Invert):
-        _refuse(node, "~ is not understood")
+        raise _fault(node, "~ is not understood")
     if not isinstance(value, _NUMBER):
-        _refuse(node, f"there is no {'-' if isinstance(node.op, ast.USub) else '+'} of a {type(value).__name__}")
+        raise _fault(node, f"there is no {'-' if isinstance(node.op, ast.USub) else '+'} of a {type(value).__name__}")
     return _number(node, -value if isinstance(node.op, ast.USub) else +value)
 
 
 def _binary(node: ast.BinOp) -> tuple[Any, Size]:
     act = _ARITHMETIC.get(type(node.op))
     if act is None:
-        _refuse(node, f"the operator {type(node.op).__name__} is not understood: there are + - * / // %")
+        raise _fault(node, f"the operator {type(node.op).__name__} is not understood: there are + - * / // %")
     (one, size), (other, other_size) = _value(node.left), _value(node.right)
     sign = _SIGNS[type(node.op)]
     if isinstance(one, _NUMBER) and isinstance(other, _NUMBER):
@@ -221,13 +221,13 @@ def _binary(node: ast.BinOp) -> tuple[Any, Size]:
             and isinstance(other, int)
             and one.bit_length() + other.bit_length() > MOST_BITS + 1
         ):
-            _too_large(node)
+            raise _too_large(node)
         try:
             return _number(node, act(one, other))
         except ZeroDivisionError:
-            _refuse(node, "this divides by zero")
+            raise _fault(node, "this divides by zero") from None
         except OverflowError:
-            _too_large(node)
+            raise _too_large(node) from None
     if isinstance(node.op, ast.Add) and type(one) is type(other) and isinstance(one, str | list | tuple):
         total = (size[0] + other_size[0], size[1] + other_size[1])
         return one + other, _sized(node, None, total)[1]
@@ -239,7 +239,7 @@ def _binary(node: ast.BinOp) -> tuple[Any, Size]:
             total = (1 if isinstance(one, str) else 1 + (size[0] - 1) * times, size[1] * times)
             _sized(node, None, total)
             return (one * times if one else one), total
-    _refuse(node, f"there is no {type(one).__name__} {sign} {type(other).__name__}")
+    raise _fault(node, f"there is no {type(one).__name__} {sign} {type(other).__name__}")
 
 
 def _comparison(node: ast.Compare) -> tuple[Any, Size]:
@@ -247,21 +247,21 @@ def _comparison(node: ast.Compare) -> tuple[Any, Size]:
     for op, part in zip(node.ops, node.comparators, strict=True):
         other, _ = _value(part)
         if isinstance(op, ast.Is | ast.IsNot) and not (one is None or other is None or isinstance(one, bool) or isinstance(other, bool)):
-            _refuse(node, "`is` is for None, True and False: compare by == and !=")
+            raise _fault(node, "`is` is for None, True and False: compare by == and !=")
         try:
             if not _COMPARISONS[type(op)](one, other):
                 return False, (1, 0)
         except TypeError:
-            _refuse(node, f"a {type(one).__name__} cannot be compared so with a {type(other).__name__}")
+            raise _fault(node, f"a {type(one).__name__} cannot be compared so with a {type(other).__name__}") from None
         one = other
     return True, (1, 0)
 
 
 def _number(node: ast.expr, value: Any) -> tuple[Any, Size]:
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        _too_large(node)
+        raise _too_large(node)
     if isinstance(value, float) and not math.isfinite(value):
-        _too_large(node)
+        raise _too_large(node)
     return value, (1, 0)
 
 
@@ -272,19 +272,19 @@ def _sum(node: ast.expr, sizes: list[Size]) -> Size:
 
 def _sized(node: ast.expr, value: Any, size: Size) -> tuple[Any, Size]:
     if size[0] > MOST_ITEMS + 1 or size[1] > MOST_CHARACTERS:
-        _too_large(node)
+        raise _too_large(node)
     return value, size
 
 
-def _too_large(node: ast.expr) -> NoReturn:
-    _refuse(
+def _too_large(node: ast.expr) -> _Fault:
+    return _fault(
         node,
         f"this would become too large: {MOST_ITEMS} items, {MOST_CHARACTERS:,} characters and whole numbers of {MOST_BITS:,} bits are the most, and floats as far as they go",
     )
 
 
-def _refuse(node: ast.expr, why: str) -> NoReturn:
-    raise _Fault(why, node.col_offset)
+def _fault(node: ast.expr, why: str) -> _Fault:
+    return _Fault(why, node.col_offset)
 
 
 @tool(risk="L0", blocking=False, idempotent=True)
