@@ -18,7 +18,7 @@ from retinue.actors.agents.parsers_text import MixedToolParser, ToolParser
 from retinue.actors.llm.messages import ChatMessage, Role
 from retinue.security.errors import DefinitionError
 
-__all__ = ["Aggregator", "Conversation", "Item", "default_aggregator", "few_shot", "repairs", "tool_aggregator"]
+__all__ = ["Aggregator", "Conversation", "Item", "Made", "continued", "default_aggregator", "few_shot", "repairs", "tool_aggregator"]
 
 Item: TypeAlias = AgentMessage | Step
 
@@ -61,7 +61,62 @@ def default_aggregator(conversation: Conversation) -> list[ChatMessage]:
     instruction comes after the instructions, calls and results are texts too. A call without its result is given one that says why; a result without its call
     is left out (`repairs` tells of both).
     """
-    return _system(conversation) + _history(conversation)
+    return list(continued(conversation)[0])
+
+
+@attrs.frozen
+class Made:
+    """What the default aggregator has made of the beginning of a conversation, to go on from there. Belongs to a session that asks its model again and again.
+
+    Attributes:
+        count: How many items.
+        last: The last of them: another object there, and it is another conversation.
+        name, parser: Whose it is, and how it was read.
+        messages: The messages.
+        others: Texts of others that the next item may still join.
+    """
+
+    count: int
+    last: Item | None
+    name: str
+    parser: Parser | None
+    messages: tuple[ChatMessage, ...]
+    others: tuple[str, ...]
+
+
+def continued(conversation: Conversation, made: Made | None = None) -> tuple[tuple[ChatMessage, ...], Made]:
+    """What `default_aggregator` gives, made from what it gave for the beginning of the same conversation: only what is new costs anything.
+
+    Args:
+        conversation: Whole.
+        made: What the last call gave, for a conversation whose items this one's begin with; None for the first call. Of another conversation it is not used.
+
+    Returns:
+        The messages, and what the next call may go on from.
+    """
+    items, parser = conversation.items, conversation.parser
+    found: list[ChatMessage] = []
+    others: list[str] = []
+    count = 0
+    before: tuple[ChatMessage, ...] = ()
+    if (
+        made is not None
+        and 0 < made.count <= len(items)
+        and items[made.count - 1] is made.last
+        and made.parser is parser
+        and made.name == conversation.name
+    ):
+        count, before, others = made.count, made.messages, list(made.others)
+    end, kept = _grow(found, others, items, count, conversation.name, in_text=parser is not None)
+    # Calls at the end, whose results are yet to come, are no part of what the next call goes on from.
+    settled = tuple(found if kept is None else found[:kept])
+    messages = before + settled if before else settled
+    after = Made(end, items[end - 1] if end else None, conversation.name, parser, messages, tuple(others) if kept is None else ())
+    whole = messages if kept is None else before + tuple(found)
+    if others:
+        whole = (*whole, _of_others(others))
+    system = _system(conversation)
+    return (system + whole if system else whole), after
 
 
 def few_shot(examples: Iterable[Any], then: Aggregator = default_aggregator) -> Aggregator:
@@ -157,62 +212,71 @@ def repairs(items: Iterable[Item]) -> tuple[str, ...]:
 # -- the default's parts ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _system(conversation: Conversation) -> list[ChatMessage]:
+def _system(conversation: Conversation) -> tuple[ChatMessage, ...]:
     text = conversation.instructions
     if conversation.parser is not None:
         told = conversation.parser.instruction()
         if told:
             text = f"{text}\n\n{told}" if text else told
-    return [ChatMessage("system", text)] if text else []
+    return (ChatMessage("system", text),) if text else ()
 
 
-def _history(conversation: Conversation) -> list[ChatMessage]:
-    found: list[ChatMessage] = []
-    others: list[str] = []  # texts of others that become one message
-    in_text = conversation.parser is not None
-    items = conversation.items
-    index, end = 0, len(items)
+def _grow(
+    found: list[ChatMessage], others: list[str], items: tuple[Item, ...], index: int, name: str, *, in_text: bool
+) -> tuple[int, int | None]:
+    """Adds the messages of the items from an index on; what others said last waits in `others`.
+
+    Returns:
+        How many items are settled, whatever comes after them; and how many of the messages are theirs, where that is not all of both.
+    """
+    end = len(items)
     while index < end:
         item = items[index]
         index += 1
-        if item.__class__ is Step:
-            step: Step = item
-            kind = step.kind
-            if kind == "tool_calls" and not in_text:
+        if item.__class__ is AgentMessage:
+            content = item.content
+            text = content if content.__class__ is str else content_text(content)
+            if item.sender != name:
+                others.append(text)
+            elif text:
                 _flush(found, others)
-                found.append(ChatMessage("assistant", step.text, step.calls, reasoning=step.reasoning))
-                index = _results(found, items, index, step)
-            elif kind == "tool_result":
-                if in_text:
-                    others.append(f"Result of {step.tool or 'the tool'}:\n{step.text}")
-            elif kind == "correction":
-                others.append(step.text)
-            elif step.text:
-                _flush(found, others)
-                found.append(ChatMessage("assistant", step.text, reasoning=step.reasoning))
+                found.append(ChatMessage("assistant", text))
             continue
-        message: AgentMessage = item  # type: ignore[assignment]
-        content = message.content
-        text = content if content.__class__ is str else content_text(content)
-        if message.sender != conversation.name:
-            others.append(text)
-        elif text:
+        step: Step = item  # type: ignore[assignment]
+        kind = step.kind
+        if kind == "tool_calls" and not in_text:
             _flush(found, others)
-            found.append(ChatMessage("assistant", text))
-    _flush(found, others)
-    return found
+            at, kept = index - 1, len(found)
+            found.append(ChatMessage("assistant", step.text, step.calls, reasoning=step.reasoning))
+            index, complete = _results(found, items, index, step)
+            if index == end and not complete:
+                return at, kept
+        elif kind == "tool_result":
+            if in_text:
+                others.append(f"Result of {step.tool or 'the tool'}:\n{step.text}")
+        elif kind == "correction":
+            others.append(step.text)
+        elif step.text:
+            _flush(found, others)
+            found.append(ChatMessage("assistant", step.text, reasoning=step.reasoning))
+    return end, None
 
 
 def _flush(found: list[ChatMessage], others: list[str]) -> None:
     if others:
-        found.append(ChatMessage("user", others[0] if len(others) == 1 else "\n\n".join(others)))
+        found.append(_of_others(others))
         others.clear()
 
 
-def _results(found: list[ChatMessage], items: tuple[Item, ...], index: int, step: Step) -> int:
-    """One result for each call, in their order; the index of what comes after them."""
+def _of_others(texts: list[str]) -> ChatMessage:
+    return ChatMessage("user", texts[0] if len(texts) == 1 else "\n\n".join(texts))
+
+
+def _results(found: list[ChatMessage], items: tuple[Item, ...], index: int, step: Step) -> tuple[int, bool]:
+    """One result for each call, in their order; the index of what comes after them, and whether every call had one."""
     calls = step.calls
     results: dict[str, Step] = {}
+    complete = True
     while index < len(items):
         item = items[index]
         if item.__class__ is not Step or item.kind != "tool_result":
@@ -221,9 +285,13 @@ def _results(found: list[ChatMessage], items: tuple[Item, ...], index: int, step
         index += 1
     for call in calls:
         result = results.get(call.id)
-        text = NO_RESULT.get(step.error, NO_RESULT[None]) if result is None else result.text
+        if result is None:
+            complete = False
+            text = NO_RESULT.get(step.error, NO_RESULT[None])
+        else:
+            text = result.text
         found.append(ChatMessage("tool", text, (), call.id, call.name))
-    return index
+    return index, complete
 
 
 # -- examples --------------------------------------------------------------------------------------------------------------------------------------------

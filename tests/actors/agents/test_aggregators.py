@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import retinue as rt
 from retinue import llm
-from retinue.actors.agents.aggregators import repairs
+from retinue.actors.agents.aggregators import continued, repairs
 
 CALL = llm.ToolCall("c1", "read", "{}")
 OTHER = llm.ToolCall("c2", "write", "{}")
@@ -168,6 +168,31 @@ def test_what_was_sent_for_a_conversation_is_the_beginning_of_what_is_sent_for_i
         first = made(*whole, aggregator=aggregator, instructions="Be brief.")
         second = made(*whole, user("more"), agent("b"), aggregator=aggregator, instructions="Be brief.")
         assert second[: len(first)] == first
+
+
+@settings(max_examples=60)
+@given(ITEMS, st.lists(st.integers(0, 12), max_size=5), st.booleans())
+def test_going_on_from_what_was_made_before_gives_what_the_whole_gives(items: list[Any], places: list[int], in_text: bool) -> None:
+    parser = rt.PluginParser("Plug.") if in_text else None
+    whole = tuple(items)
+    last = None
+    for place in [*sorted(places), len(whole)]:
+        conversation = rt.Conversation(whole[:place], "agent", "Be brief.", parser)
+        messages, last = continued(conversation, last)
+        assert list(messages) == rt.default_aggregator(conversation)
+
+
+def test_what_was_made_of_another_conversation_is_not_used() -> None:
+    _, last = continued(rt.Conversation((user("a"), agent("b")), "agent"))
+    for conversation in (
+        rt.Conversation((user("a"), agent("b")), "agent"),
+        rt.Conversation((user("x"),), "agent"),
+        rt.Conversation((), "agent"),
+    ):
+        assert list(continued(conversation, last)[0]) == rt.default_aggregator(conversation)
+    items = (user("a"), agent("b"))
+    _, last = continued(rt.Conversation(items, "agent"))
+    assert short(list(continued(rt.Conversation(items, "critic"), last)[0])) == [("user", "a\n\nb")]
 
 
 def test_examples_stand_between_instructions_and_conversation_and_are_never_changed() -> None:
