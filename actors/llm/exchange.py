@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import httpx
@@ -99,7 +99,7 @@ class Exchange:
         self.failure: tuple[int, bytes] | None = None
         """Status and body of an answer that was a refusal."""
 
-    async def events(self) -> AsyncIterator[ModelEvent]:
+    async def events(self) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and give the answer's events; raises a ModelError. To be closed by whoever leaves early."""
         answer = await self._send()
         chunks = answer.aiter_raw()

@@ -35,7 +35,7 @@ JSON = {"content-type": "application/json"}
 
 
 async def ask(server, request=None, **options):
-    options = {"model": "m", "base_url": server.url, "api_key": KEY, "retries": 0} | options
+    options = {"model": "m", "base_url": server.url, "api_key": KEY, "retries": 0, "proxies": False} | options
     async with Endpoint(**options) as endpoint:
         return await endpoint.complete(request or Complete.of("hello"))
 
@@ -291,7 +291,7 @@ async def test_nobody_listening_is_unreachable():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        async with Endpoint(model="m", base_url=address) as endpoint:
+        async with Endpoint(model="m", base_url=address, proxies=False, retries=0) as endpoint:
             with pytest.raises(ModelUnreachable, match="is it running"):
                 await endpoint.complete(Complete.of("hello"))
 
@@ -341,7 +341,7 @@ async def test_a_cancelled_request_leaves_as_a_cancellation_and_closes_its_conne
         return completion("x" * 10_000_000)
 
     with loopback(slow) as server:
-        async with Endpoint(model="m", base_url=server.url) as endpoint, trio.open_nursery() as nursery:
+        async with Endpoint(model="m", base_url=server.url, proxies=False) as endpoint, trio.open_nursery() as nursery:
             nursery.start_soon(endpoint.complete, Complete.of("hello"))
             await arrived.wait()
             nursery.cancel_scope.cancel()
@@ -359,7 +359,7 @@ async def test_closing_the_client_ends_the_requests_under_way_with_a_typed_error
         return completion("late")
 
     with loopback(slow) as server:
-        endpoint = Endpoint(model="m", base_url=server.url)
+        endpoint = Endpoint(model="m", base_url=server.url, proxies=False)
         caught = []
 
         async def complete():

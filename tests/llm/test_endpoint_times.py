@@ -23,7 +23,7 @@ COMMENT = b": still here\n\n"
 
 
 def endpoint(transport, **options):
-    options = {"model": "m", "base_url": "http://endpoint.test/v1", "transport": transport, "retries": 0} | options
+    options = {"model": "m", "base_url": "http://endpoint.test/v1", "transport": transport, "retries": 0, "proxies": False} | options
     return Endpoint(**options)
 
 

@@ -18,7 +18,10 @@ import retinue as rt
 from retinue import llm
 from retinue.actors.llm.endpoint import Endpoint
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("llmock") is None, reason="llmock is not installed (the extra `dev`)")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("llmock") is None, reason="llmock is not installed (the extra `dev`)"),
+]
 
 HELLO = llm.Complete.of("What is the weather in Paris?")
 QUICK = llm.Timeouts(connect=5, first_token=3, between_tokens=0.4)
