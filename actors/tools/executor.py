@@ -286,7 +286,8 @@ def _on_asyncio(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
             return await _collected(given) if tool.kind == "asyncgen" else await given
 
         began = trio.current_time()
-        ok, value = False, None
+        ok = False
+        value: Any = None
         try:
             with trio.CancelScope(deadline=began + timeout) as scope:
                 ok, value = await loop.run(work, contextvars.copy_context())
