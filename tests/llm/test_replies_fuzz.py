@@ -73,7 +73,7 @@ def test_a_successful_answer_is_a_completion_or_a_typed_error(body, content_type
     is_a_completion_or_an_error(body, content_type)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(chunks=st.lists(NEARLY_CHUNKS | CHUNKS, max_size=5), profile=st.sampled_from(sorted(PROFILES)))
 def test_a_stream_of_anything_is_a_completion_or_a_typed_error(chunks, profile):
     sent = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
