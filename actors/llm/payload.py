@@ -151,9 +151,7 @@ class Payloads:
             return (
                 f'{{"type":"json_schema","json_schema":{{"name":{_json(_legal(output.name))},"schema":{output.schema.strip()}{strict}}}}}'
             )
-        told.append(
-            f"When you answer, answer with JSON and nothing else. It has to fit this JSON Schema:\n{output.schema.strip()}"
-        )
+        told.append(f"When you answer, answer with JSON and nothing else. It has to fit this JSON Schema:\n{output.schema.strip()}")
         return '{"type":"json_object"}' if profile.output == "object" and (profile.output_with_tools or not has_tools) else None
 
     def _messages(
