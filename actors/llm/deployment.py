@@ -31,6 +31,7 @@ from retinue.actors.runtime.pools import Pool
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.messages import Request, message
+from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.llm.deadlines import Timeouts
@@ -79,14 +80,19 @@ class Deployment(Actor):
     @handler(requires=OPERATION, raises=ModelError, forwards=True)
     def complete(self, request: Complete) -> None:
         """Hand a request to a worker."""
-        assert self._workers is not None
-        self.ctx.forward(self._workers, request)
+        self.ctx.forward(self._hired(), request)
 
     @handler(requires=OPERATION, raises=ModelError, forwards=True)
     def stream(self, request: CompleteStream) -> None:
         """Hand a request for a stream to a worker."""
-        assert self._workers is not None
-        self.ctx.forward(self._workers, request)
+        self.ctx.forward(self._hired(), request)
+
+    def _hired(self) -> Ref[_Worker]:
+        if self._workers is None:
+            raise DefinitionError(
+                f"{type(self).__name__}.on_start does not call `await super().on_start()`, so it has no workers: add that"
+            )
+        return self._workers
 
 
 def _check_number(what: str, value: Any, kind: type[Any] | tuple[type[Any], ...], least: int, most: float = math.inf) -> None:

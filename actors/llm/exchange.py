@@ -34,6 +34,8 @@ _LAST_BYTES = 0.2  # seconds for the end of an answer that is whole, so that its
 _BROKEN = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, RuntimeError, ValueError)
 """What a connection breaks with. The last three are what the layers below httpx let through: closed sockets, certificates, host names."""
 
+_DEEPEST = 10  # of the exceptions below one that are looked at
+
 T = TypeVar("T")
 
 
@@ -204,13 +206,19 @@ class Exchange:
     def _broken(self, error: Exception) -> ModelError:
         if isinstance(error, httpx.ConnectTimeout):
             return self._too_slow()
-        reason = tidy(self._hide(str(error) or type(error).__name__))
+        chain: list[BaseException] = [error]
+        while len(chain) < _DEEPEST and (below := chain[-1].__cause__ or chain[-1].__context__) is not None:
+            chain.append(below)
+        reason = tidy(self._hide(next((text for text in map(str, chain) if text), type(error).__name__)))
         if not isinstance(error, httpx.ConnectError):
             return ModelUnreachable(f"the connection to {self._where} broke ({reason}): try again")
-        below: BaseException | None = error
-        while below is not None and not self.hopeless:
-            self.hopeless = isinstance(below, ssl.SSLCertVerificationError)
-            below = below.__cause__ or below.__context__
+        for below in chain:
+            if isinstance(below, ssl.SSLCertVerificationError):
+                self.hopeless = True
+                return ModelUnreachable(
+                    f"{self._where} has a certificate that is not trusted ({tidy(below.verify_message)}): is the address right? "
+                    f"SSL_CERT_FILE names a file of authorities to trust"
+                )
         return ModelUnreachable(f"{self._where} cannot be connected to ({reason}): is it running, and is the address right?")
 
     def _too_slow(self) -> ModelTimeout:

@@ -9,7 +9,7 @@ import trio
 
 import retinue as rt
 from retinue import llm
-from told_server import DONE, GOOD, HEAD, RESET, STALL, STOP, sse, told
+from told_server import DONE, GOOD, HEAD, RESET, STALL, STOP, refusal, sse, told
 
 HELLO = llm.Complete.of("hello")
 PIECES = llm.CompleteStream.of("hello")
@@ -56,6 +56,37 @@ async def test_leaving_a_stream_early_ends_it_at_the_endpoint_and_frees_the_work
             while not server.left:
                 await trio.sleep(0.005)
         assert all(actor.failures == actor.restarts == 0 for actor in system.actors())
+
+
+async def test_a_stream_under_way_holds_up_nobody_else():
+    async with told([HEAD + sse("Hel"), STALL], GOOD) as server, rt.ActorSystem() as system:
+        model = await deployment(system, server)
+        async with model.stream(PIECES) as events:
+            async for _event in events:
+                assert (await model.ask(HELLO)).text == "Hello"
+                assert (await read(model))[-1].completion.text == "Hello"
+                break
+
+
+async def test_a_retry_is_an_event_of_the_stream():
+    async with told([refusal(503)], GOOD) as server, rt.ActorSystem() as system:
+        model = await deployment(system, server, retries=llm.Retries(1, chance=lambda: 1.0))
+        events = await read(model)
+    assert isinstance(events[0], llm.Retrying)
+    assert (events[0].attempt, events[0].seconds) == (2, 0.375)
+    assert "503" in events[0].reason
+    assert events[-1].completion.text == "Hello"
+
+
+async def test_a_deployment_that_forgets_to_start_its_workers_is_told_so():
+    class Forgetful(llm.Deployment):
+        async def on_start(self):
+            pass
+
+    async with rt.ActorSystem() as system:
+        model = await system.spawn(Forgetful)
+        with pytest.raises(rt.DefinitionError, match=r"super\(\).on_start"):
+            await model.ask(HELLO)
 
 
 async def test_an_interrupted_stream_is_an_answer_and_no_failure():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 from contextlib import aclosing
 
 import pytest
 import trio
+import trustme
 
 from retinue import llm
 from retinue.actors.llm import exchange as exchange_module
@@ -330,3 +332,54 @@ async def test_a_refused_connection_is_tried_again():
                     async for item in events:
                         attempts.append(item.attempt)
     assert attempts == [2, 3]
+
+
+@pytest.fixture
+def authority(monkeypatch, tmp_path):
+    found = trustme.CA()
+    found.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("NO_PROXY", "localhost")
+    return found
+
+
+def server_side(authority):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(context)
+    return context
+
+
+async def test_a_stream_over_tls_is_the_same(authority):
+    async with told([HEAD, *[sse(letter) for letter in "Grüße"], STOP, USAGE, DONE], tls=server_side(authority)) as server:
+        texts, answer = await stream(server, proxies=True)
+    assert texts == list("Grüße")
+    assert answer.usage.total_tokens == 8
+
+
+async def test_a_stream_over_tls_that_is_left_or_cancelled_ends_at_the_server(authority):
+    async with told([HEAD + sse("Hel"), STALL], tls=server_side(authority)) as server, endpoint(server, proxies=True) as one:
+        async with aclosing(one.stream(HELLO)) as events:
+            async for _event in events:
+                break
+        with trio.move_on_after(0.2):
+            await one.complete(HELLO)
+        with trio.fail_after(10):
+            while server.left < 2:
+                await trio.sleep(0.005)
+
+
+@pytest.mark.usefixtures("authority")
+async def test_a_certificate_that_is_not_trusted_is_not_tried_again():
+    async with told(GOOD, tls=server_side(trustme.CA())) as server:
+        with pytest.raises(llm.ModelUnreachable, match=r"(?i)certificate"):
+            await complete(server, proxies=True, retries=AT_ONCE)
+    assert server.connections == 1
+
+
+async def test_no_log_line_of_a_retry_has_the_key(caplog):
+    caplog.set_level("DEBUG")
+    async with told([refusal(503, f"your key {KEY} is busy")], [HEAD + event({"error": {"code": 502, "message": KEY}})], GOOD) as server:
+        assert (await complete(server, retries=AT_ONCE)).text == "Hello"
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("retinue")]
+    assert len([line for line in ours if "attempt" in line]) == 2
+    assert KEY not in "".join(ours)

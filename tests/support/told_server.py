@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -118,13 +119,16 @@ class Told:
 
 
 @asynccontextmanager
-async def told(*scripts: Script) -> AsyncIterator[Told]:
-    """Run the server for the length of a block."""
+async def told(*scripts: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Told]:
+    """Run the server for the length of a block; with `tls`, as an https server that is named "localhost"."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    server = Told(f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/v1")
+    port = listeners[0].socket.getsockname()[1]
+    server = Told(f"http://127.0.0.1:{port}/v1" if tls is None else f"https://localhost:{port}/v1")
 
-    async def serve(stream: trio.SocketStream) -> None:
+    async def serve(stream: Any) -> None:
         server.connections += 1
+        if tls is not None:
+            stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
         try:
             async with stream:
                 while (asked := await _request(stream)) is not None:
@@ -146,7 +150,7 @@ async def told(*scripts: Script) -> AsyncIterator[Told]:
             nursery.cancel_scope.cancel()
 
 
-async def _play(stream: trio.SocketStream, steps: Iterable[Step], server: Told) -> bool:
+async def _play(stream: Any, steps: Iterable[Step], server: Told) -> bool:
     """Whether the connection takes another request."""
     for step in steps:
         if isinstance(step, bytes):
@@ -168,7 +172,7 @@ async def _play(stream: trio.SocketStream, steps: Iterable[Step], server: Told) 
     return False
 
 
-async def _request(stream: trio.SocketStream) -> Asked | None:
+async def _request(stream: Any) -> Asked | None:
     data = b""
     while b"\r\n\r\n" not in data:
         more = await stream.receive_some()
