@@ -92,7 +92,10 @@ class Reader:
                 pass
             return self._again(arguments, truncated, notes)
         if isinstance(arguments, Mapping):
-            given = without_surrogates(dict(arguments))
+            try:
+                given = without_surrogates(dict(arguments))
+            except RecursionError:
+                raise self._unfit([Problem("", "fewer arrays and objects within each other", "more")]) from None
             try:
                 return self._strict(given, self._target)
             except (ClassValidationError, Misfit, RecursionError):

@@ -44,9 +44,10 @@ def documentation_of(function: Callable[..., Any], names: Iterable[str] = ()) ->
         names: The parameters that are looked for. Where the style's own rules find nothing (a section that is indented farther than the text around it, as is
             usual in Lagent), lines that begin with one of these names and a colon are taken.
     """
-    while hasattr(function, "func"):
-        function = function.func
-    text = (inspect.getdoc(function) or "")[:LONGEST]
+    inner: Any = function
+    while hasattr(inner, "func"):
+        inner = inner.func
+    text = (inspect.getdoc(inner) or "")[:LONGEST]
     wanted = list(names)
     if not text:
         return Documentation("", {})

@@ -6,7 +6,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, NewType, TypeVar, get_origin, get_type_hints
 
 from retinue.mailbox.annotations import Unresolved
 
@@ -70,6 +70,16 @@ def names_around(function: Callable[..., Any]) -> dict[str, Any]:
         if frame is None:
             break
         if frame.f_code.co_qualname in around and frame.f_globals is getattr(inner, "__globals__", None):
-            found = {**frame.f_locals, **found}
+            # Types alone: what else stands there may be anybody's data, and would live as long as the tool.
+            found = {**{name: one for name, one in frame.f_locals.items() if _is_type(one)}, **found}
         frame = frame.f_back
     return found
+
+
+def _is_type(value: Any) -> bool:
+    return (
+        isinstance(value, type | types.ModuleType | NewType | TypeVar)
+        or get_origin(value) is not None
+        or type(value).__name__ == "TypeAliasType"
+        or value is Any
+    )

@@ -14,12 +14,15 @@ __all__ = ["repair"]
 
 MAX_DEPTH: Final = 64
 
+LONGEST: Final = 200_000
+"""Characters of a text that is mended: mending is slower than reading, and whoever writes that much can write it again."""
+
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORD: Final = re.compile(r"[A-Za-z]+")
 _PLAIN: Final[dict[str, re.Pattern[str]]] = {'"': re.compile(r'[^"\\\x00-\x1f]+'), "'": re.compile(r"[^'\"\\\x00-\x1f]+")}
 _ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})')
-_FENCE: Final = re.compile(r"\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
+_FENCE: Final = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\r?\n")
 _WORDS: Final = {"null": "null", "true": "true", "false": "false", "None": "null", "True": "true", "False": "false"}
 
 
@@ -33,14 +36,21 @@ def repair(text: str) -> str | None:
     Args:
         text: What a model wrote.
     """
-    fenced = _FENCE.fullmatch(text) if "```" in text else None
-    inner = fenced[1] if fenced else text.removeprefix("\ufeff")
-    if fenced and "```" in inner:
+    if len(text) > LONGEST:
         return None
     try:
-        return _Mender(inner).whole()
+        return _Mender(_unfenced(text)).whole()
     except _Unclear:
         return None
+
+
+def _unfenced(text: str) -> str:
+    """What stands within a fence around the whole; else the text, without a byte order mark."""
+    bare = text.strip()
+    opening = _FENCE.match(bare)
+    if opening is None or not bare.endswith("```") or len(bare) < opening.end() + 3:
+        return text.removeprefix("\ufeff")
+    return bare[opening.end() : -3]
 
 
 class _Mender:

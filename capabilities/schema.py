@@ -232,7 +232,7 @@ class Schemas(cattrs.BaseConverter):
             try:
                 return build(value, cls)
             except ClassValidationError as group:
-                raise Misfit(problems_of(group, words, aliases)) from None
+                raise _misfit_of(group, words, aliases) from None
 
         return Shape(_described(object_schema(rows), cls), load, shell.words, OBJECT, cls=cls)
 
@@ -256,6 +256,10 @@ class Schemas(cattrs.BaseConverter):
                 for one in inner.values():
                     _rename(one, f"#/$defs/{old}", f"#/$defs/{new}")
         return schema
+
+
+def _misfit_of(group: ClassValidationError, words: Mapping[str, str], aliases: Mapping[str, str]) -> Misfit:
+    return Misfit(later=lambda: problems_of(group, words, aliases))
 
 
 _UNKNOWN: Final[tuple[Any, ...]] = ({}, lambda value, _=None: value, "a value", EVERY)

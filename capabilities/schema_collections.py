@@ -9,7 +9,20 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from retinue.capabilities.schema_scalars import ANY
-from retinue.capabilities.schema_shapes import ARRAY, OBJECT, Misfit, Shape, ShapeOf, Unsupported, either, kind_of, misfit
+from retinue.capabilities.schema_shapes import (
+    ARRAY,
+    MOST_PROBLEMS,
+    OBJECT,
+    Misfit,
+    Shape,
+    ShapeOf,
+    Unsupported,
+    either,
+    joined,
+    kind_of,
+    misfit,
+    remembering,
+)
 from retinue.capabilities.tool_problems import Problem
 
 __all__ = ["collection_shape", "optional", "union_shape"]
@@ -53,14 +66,16 @@ def _array(item: Shape, make: Callable[[list[Any]], Any]) -> Callable[..., Any]:
     def load(value: Any, _: Any = None) -> Any:
         read = item.load  # looked up late: a recursive type is known by now
         made: list[Any] = []
-        problems: list[Problem] = []
+        wrong: list[Misfit] = []
         for index, one in enumerate(_items(value)):
             try:
                 made.append(read(one))
             except Misfit as error:
-                problems += error.at(index).problems
-        if problems:
-            raise Misfit(problems)
+                wrong.append(error.at(index))
+                if len(wrong) >= MOST_PROBLEMS:
+                    break
+        if wrong:
+            raise joined(wrong)
         if make is list:
             return made
         try:
@@ -80,14 +95,16 @@ def _fixed_tuple(items: list[Shape]) -> Shape:
         if len(given) != count:
             raise Misfit([Problem("", words, f"an array of {len(given)}")])
         made: list[Any] = []
-        problems: list[Problem] = []
+        wrong: list[Misfit] = []
         for index, (item, one) in enumerate(zip(items, given, strict=True)):
             try:
                 made.append(item.load(one))
             except Misfit as error:
-                problems += error.at(index).problems
-        if problems:
-            raise Misfit(problems)
+                wrong.append(error.at(index))
+                if len(wrong) >= MOST_PROBLEMS:
+                    break
+        if wrong:
+            raise joined(wrong)
         return tuple(made)
 
     schema = {"type": "array", "prefixItems": [item.schema for item in items], "items": False, "minItems": count, "maxItems": count}
@@ -110,14 +127,16 @@ def _mapping(shape_of: ShapeOf, arguments: tuple[Any, ...]) -> Shape:
             raise misfit(words, value)
         read = value_shape.load
         made: dict[Any, Any] = {}
-        problems: list[Problem] = []
+        wrong: list[Misfit] = []
         for name, one in value.items():
             try:
                 made[read_key(name)] = read(one)
             except Misfit as error:
-                problems += error.at(str(name)[:80]).problems
-        if problems:
-            raise Misfit(problems)
+                wrong.append(error.at(str(name)[:80]))
+                if len(wrong) >= MOST_PROBLEMS:
+                    break
+        if wrong:
+            raise joined(wrong)
         return made
 
     return Shape(schema, load, words, OBJECT)
@@ -163,18 +182,22 @@ def _union(shapes: list[Shape]) -> Shape:
         if len(tried) == 1:  # the only one that could have been meant: what is wrong within it says more
             raise tried[0]
         if tried and kind in ("array", "object"):
-            closest = min(tried, key=lambda error: len(error.problems))
-            raise Misfit([Problem("", words, shown_parts(closest))])
+            raise Misfit(later=lambda: [Problem("", words, shown_parts(min(tried, key=lambda error: len(error.problems))))])
         raise misfit(words, value)
 
-    return Shape(_any_of(shapes), load, words, kinds, text=any(shape.text for shape in shapes))
+    return remembering(Shape(_any_of(shapes), load, words, kinds, text=any(shape.text for shape in shapes)))
+
+
+_NONE: Final = "one that fits none"
 
 
 def shown_parts(error: Misfit) -> str:
     """What is wrong with a value that none of several shapes fits, as the closest of them says it."""
     first = error.problems[0]
+    if first.got.startswith(_NONE):  # within each other: the innermost says it
+        return first.got
     where = f"at {first.where}: " if first.where else ""
-    return f"one that fits none ({where}expected {first.expected}, got {first.got})"
+    return f"{_NONE} ({where}expected {first.expected}, got {first.got})"
 
 
 def _any_of(shapes: list[Shape]) -> dict[str, Any]:

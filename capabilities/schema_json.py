@@ -11,8 +11,21 @@ from typing import Any, Final
 from retinue.capabilities.schema_lenient import lenient
 from retinue.capabilities.schema_records import Field, loader_of_fields, unknown
 from retinue.capabilities.schema_scalars import ANY, NOTHING, literal_choice, scalar_shape
-from retinue.capabilities.schema_shapes import ARRAY, EVERY, OBJECT, Misfit, Shape, Unsupported, either, kind_of, misfit, shown
-from retinue.capabilities.tool_problems import Problem
+from retinue.capabilities.schema_shapes import (
+    ARRAY,
+    EVERY,
+    MOST_PROBLEMS,
+    OBJECT,
+    Misfit,
+    Shape,
+    Unsupported,
+    either,
+    joined,
+    kind_of,
+    misfit,
+    remembering,
+    shown,
+)
 
 __all__ = ["shape_of_schema"]
 
@@ -126,19 +139,21 @@ class _Reader:
                 return closed(value)  # type: ignore[no-any-return]
             known = {name: one for name, one in value.items() if name in shapes}
             made: dict[str, Any] = closed(known)
-            problems: list[Problem] = []
+            wrong: list[Misfit] = []
             for name, one in value.items():
                 if name in shapes:
                     continue
                 if type(name) is not str:
-                    problems.append(unknown(name, shapes))
+                    wrong.append(Misfit([unknown(name, shapes)]))
                     continue
+                if len(wrong) >= MOST_PROBLEMS:
+                    break
                 try:
                     made[name] = rest.load(one)
                 except Misfit as error:
-                    problems += error.at(name).problems
-            if problems:
-                raise Misfit(problems)
+                    wrong.append(error.at(name))
+            if wrong:
+                raise joined(wrong)
             return made
 
         return Shape(dict(schema), load, "an object", OBJECT)
@@ -150,14 +165,16 @@ class _Reader:
             if type(value) is not list:
                 raise misfit("an array", value)
             made: list[Any] = []
-            problems: list[Problem] = []
+            wrong: list[Misfit] = []
             for index, one in enumerate(value):
                 try:
                     made.append(item.load(one))
                 except Misfit as error:
-                    problems += error.at(index).problems
-            if problems:
-                raise Misfit(problems)
+                    wrong.append(error.at(index))
+                    if len(wrong) >= MOST_PROBLEMS:
+                        break
+            if wrong:
+                raise joined(wrong)
             return made
 
         words = "an array" if item is ANY else f"an array, each item {item.words}"
@@ -187,7 +204,7 @@ def _any_of(shapes: list[Shape]) -> Shape:
         raise misfit(words, value)
 
     kinds = frozenset[str]().union(*(shape.kinds for shape in shapes))
-    return Shape({}, load, words, kinds, text=any(shape.text for shape in shapes))
+    return remembering(Shape({}, load, words, kinds, text=any(shape.text for shape in shapes)))
 
 
 def _bounded(shape: Shape, schema: Mapping[str, Any]) -> Shape:

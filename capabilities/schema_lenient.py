@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, Final
 
 from retinue.capabilities.json_reading import BrokenJson, read_exactly
+from retinue.capabilities.repair import LONGEST
 from retinue.capabilities.schema_shapes import Misfit, Number, Shape, kind_of, misfit
 from retinue.security.records import Member, Record
 
@@ -25,16 +26,29 @@ def lenient(shape: Shape, strict: Shape) -> Shape:
 
     Args:
         shape: The shape; what is within it is lenient already.
-        strict: The same with nothing lenient in it. What fits that is what it says: one member of a union does not get what another one takes as it is.
+        strict: The same with nothing lenient in it. Of a union it is asked first: one member does not get what another one takes as it is.
     """
-    loose = shape.load
-    cls = shape.cls
+    read = _reader(shape)
+    memo = strict.memo
 
     def load(value: Any, _: Any = None) -> Any:
-        try:
-            return strict.load(value)
-        except Misfit:
-            pass
+        if memo is None:
+            return read(value)
+        with memo:
+            try:
+                return strict.load(value)
+            except Misfit:
+                return read(value)
+
+    made = Shape(shape.schema, load, shape.words, shape.kinds, text=shape.text, cls=shape.cls)
+    made.memo = shape.memo
+    return made
+
+
+def _reader(shape: Shape) -> Callable[[Any], Any]:
+    loose, cls = shape.load, shape.cls
+
+    def read(value: Any) -> Any:
         if cls is not None:
             if isinstance(value, cls):
                 return value
@@ -52,7 +66,7 @@ def lenient(shape: Shape, strict: Shape) -> Shape:
                     continue
             raise error from None
 
-    return Shape(shape.schema, load, shape.words, shape.kinds, text=shape.text, cls=cls)
+    return read
 
 
 def _other_forms(value: Any, shape: Shape) -> Iterator[Any]:
@@ -82,6 +96,8 @@ _NOTHING: Final = object()
 
 
 def _read(text: str) -> Any:
+    if len(text) > LONGEST:
+        return _NOTHING
     try:
         return read_exactly(text)
     except BrokenJson:

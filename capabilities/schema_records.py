@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, get_args, get_origin
 import attrs
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
 
-from retinue.capabilities.schema_shapes import Misfit, Shape, Unsupported, kind_of, misfit, shown, under
+from retinue.capabilities.schema_scalars import plain_json
+from retinue.capabilities.schema_shapes import MOST_PROBLEMS, Misfit, Shape, Unsupported, joined, kind_of, misfit, shown, under
 from retinue.capabilities.tool_problems import Problem
 
 __all__ = [
@@ -90,7 +91,7 @@ def typed_dict_fields(cls: Any, names: Mapping[str, Any]) -> list[Field]:
         if get_origin(kind) is Annotated and getattr(get_origin(get_args(kind)[0]), "_name", "") in ("Required", "NotRequired"):
             inner = get_args(kind)[0]
             required = getattr(get_origin(inner), "_name", "") == "Required"
-            kind = Annotated[(get_args(inner)[0], *kind.__metadata__)]
+            kind = Annotated[(get_args(inner)[0], *get_args(kind)[1:])]
         fields.append(Field(name, kind, required))
     return fields
 
@@ -121,18 +122,20 @@ def loader_of_fields(fields: Iterable[Field], shapes: Mapping[str, Shape], make:
         if not isinstance(value, Mapping):
             raise misfit("an object", value)
         made: dict[str, Any] = {}
-        problems = [Problem(name, shapes[name].words, "nothing") for name in required if name not in value]
+        wrong = [Misfit([Problem(name, shapes[name].words, "nothing")]) for name in required if name not in value]
         for name, one in value.items():
+            if len(wrong) >= MOST_PROBLEMS:
+                break
             shape = shapes.get(name)
             if shape is None:
-                problems.append(unknown(name, shapes))
+                wrong.append(Misfit([unknown(name, shapes)]))
                 continue
             try:
                 made[name] = shape.load(one)
             except Misfit as error:
-                problems += error.at(name).problems
-        if problems:
-            raise Misfit(problems)
+                wrong.append(error.at(name))
+        if wrong:
+            raise joined(wrong)
         return make(made)
 
     return load
@@ -193,7 +196,7 @@ def problems_of(error: BaseException, words: Mapping[str, str], aliases: Mapping
             found += [under(problem, name) for problem in problems_of(inner, {})]
     for inner in others:
         if isinstance(inner, ForbiddenExtraKeysError):
-            found += [unknown(name, words) for name in sorted(map(str, inner.extra_fields))]
+            found += [unknown(name, words) for name in sorted(map(str, inner.extra_fields))[:_SHOWN_NAMES]]
         else:
             found += problems_of(inner, words)
     return found
@@ -213,9 +216,9 @@ def model_shape(cls: Any, hoist: Callable[[dict[str, Any]], dict[str, Any]]) -> 
         if kind_of(value) != "object":
             raise misfit("an object", value)
         try:
-            return cls.model_validate(value)
+            return cls.model_validate(plain_json(value))
         except ValueError as error:
-            listed = getattr(error, "errors", None)
+            listed: Any = getattr(error, "errors", None)
             if not callable(listed):
                 raise
             raise Misfit([_of_model(one) for one in listed()][:_SHOWN_NAMES]) from None
@@ -223,9 +226,10 @@ def model_shape(cls: Any, hoist: Callable[[dict[str, Any]], dict[str, Any]]) -> 
     return Shape(hoist(cls.model_json_schema()), load, f"an object ({cls.__name__})", frozenset({"object"}), cls=cls)
 
 
-def _of_model(error: Mapping[str, Any]) -> Problem:
+def _of_model(error: dict[str, Any]) -> Problem:
     said = str(error.get("msg", "what its class accepts"))[:200].removeprefix("Input should be ")
     problem = Problem("", said, "nothing" if error.get("type") == "missing" else shown(error.get("input")))
-    for place in reversed(error.get("loc", ())):
+    places: tuple[Any, ...] = tuple(error.get("loc", ()))
+    for place in reversed(places):
         problem = under(problem, place if isinstance(place, int) else str(place))
     return problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Self, TypeAlias
 
@@ -9,8 +10,27 @@ from retinue.capabilities.tool_problems import Problem
 from retinue.security.redaction import redact
 
 __all__ = [
-    "ARRAY", "BOOL", "EVERY", "INTEGER", "NULL", "NUMBER", "OBJECT", "STRING",
-    "Misfit", "Number", "Shape", "ShapeOf", "Unsupported", "either", "kind_of", "misfit", "shown", "under",
+    "ARRAY",
+    "BOOL",
+    "EVERY",
+    "INTEGER",
+    "MOST_PROBLEMS",
+    "NULL",
+    "NUMBER",
+    "OBJECT",
+    "STRING",
+    "Misfit",
+    "Number",
+    "Shape",
+    "ShapeOf",
+    "Unsupported",
+    "either",
+    "joined",
+    "kind_of",
+    "misfit",
+    "remembering",
+    "shown",
+    "under",
 ]  # fmt: skip
 
 STRING: Final = frozenset({"string"})
@@ -32,17 +52,31 @@ class Unsupported(Exception):
 class Misfit(Exception):
     """A JSON value that is none of a shape's; becomes BadArguments.
 
-    Attributes:
+    Args:
         problems: All that is wrong with it, one at least.
+        later: What gives them, instead.
     """
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem] = (), *, later: Callable[[], Iterable[Problem]] | None = None) -> None:
         super().__init__()
-        self.problems = tuple(problems)
+        self._problems = tuple(problems)
+        self._later = later  # put into words only if somebody reads them: another shape, or a second reading, may well take the value
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All that is wrong with it."""
+        if self._later is not None:
+            self._problems, self._later = tuple(self._later()), None
+        return self._problems
 
     def at(self, place: str | int) -> Misfit:
         """The same, seen from one level further out."""
-        return Misfit(under(problem, place) for problem in self.problems)
+        return Misfit(later=lambda: [under(problem, place) for problem in self.problems])
+
+
+def joined(found: list[Misfit]) -> Misfit:
+    """Several as one."""
+    return Misfit(later=lambda: [problem for one in found for problem in one.problems][: 2 * MOST_PROBLEMS])
 
 
 class Number(float):
@@ -71,10 +105,11 @@ class Shape:
         words: What is expected: "an integer".
         kinds: The kinds of JSON value that it can be.
         text: Whether it is text as such: where a number stands instead, its digits may be meant.
+        memo: Of a union: what it has read meanwhile.
         cls: The class of the values where there is one: a value that is one already is taken by a lenient reader.
     """
 
-    __slots__ = ("cls", "kinds", "load", "schema", "text", "words")
+    __slots__ = ("cls", "kinds", "load", "memo", "schema", "text", "words")
 
     def __init__(
         self,
@@ -92,6 +127,7 @@ class Shape:
         self.kinds = kinds
         self.text = text
         self.cls = cls
+        self.memo: Memo | None = None
 
     def fill(self, made: Shape) -> None:
         """Become another shape: what was only named is known now."""
@@ -133,9 +169,58 @@ def shown(value: Any) -> str:
     return {"null": "null", "array": "an array", "object": "an object"}.get(kind) or f"an object of type {type(value).__name__}"
 
 
+MOST_PROBLEMS: Final = 50
+"""Problems that are looked for in one collection: who has that many has said nothing that one would read to the end."""
+
+
+class Memo(threading.local):
+    """What a union has read within one reading, for one thread: each array and object is looked at once. Types that contain themselves by way of unions would take a
+    time that doubles with each level.
+    """
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.made: dict[int, tuple[Any, Any, Misfit | None]] = {}
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+        if not self.depth:
+            self.made.clear()
+
+
+def remembering(shape: Shape) -> Shape:
+    """The same shape, of a union, with a memo."""
+    memo, load = Memo(), shape.load
+
+    def read(value: Any, _: Any = None) -> Any:
+        if type(value) is not dict and type(value) is not list:
+            return load(value)
+        known = memo.made.get(id(value))  # with the value, since an id names it only while it lives
+        if known is not None:
+            failed = known[2]
+            if failed is not None:
+                raise Misfit(later=lambda: failed.problems)
+            return known[1]
+        with memo:
+            try:
+                made = load(value)
+            except Misfit as error:
+                memo.made[id(value)] = (value, None, error)
+                raise
+            memo.made[id(value)] = (value, made, None)
+            return made
+
+    shape.load = read
+    shape.memo = memo
+    return shape
+
+
 def misfit(expected: str, value: Any, hint: str = "") -> Misfit:
     """The error for a value that is something else than expected."""
-    return Misfit([Problem("", expected, shown(value), hint)])
+    return Misfit(later=lambda: [Problem("", expected, shown(value), hint)])
 
 
 def under(problem: Problem, place: str | int) -> Problem:

@@ -93,7 +93,7 @@ def _default(default: Any) -> Any:
     return default
 
 
-def builder(cls: Any, fields: Iterable[MessageField], settings: cattrs.Converter) -> Callable[[Any, Any], Any]:
+def builder(cls: Any, fields: Iterable[MessageField], settings: cattrs.BaseConverter) -> Callable[[Any, Any], Any]:
     """What makes the message of parsed JSON: compiled by cattrs, once. It raises cattrs' ClassValidationError."""
     by_field = {one.field: one for one in fields}
     attributes = []

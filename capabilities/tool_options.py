@@ -16,6 +16,7 @@ from retinue.security.operations import check_operation
 __all__ = ["OPTION_NAMES", "Loop", "ToolOptions"]
 
 Loop: TypeAlias = Literal["trio", "asyncio"]
+LOOPS: Final[tuple[Loop, ...]] = ("trio", "asyncio")
 
 SMALLEST_OUTPUT: Final = 200
 """Characters: less than that holds no head and tail that say anything."""
@@ -65,8 +66,9 @@ def _blocking(value: object) -> bool | None:
 
 
 def _loop(value: object) -> Loop:
-    if value == "trio" or value == "asyncio":  # noqa: PLR1714 - narrows the type
-        return value
+    for loop in LOOPS:
+        if value == loop:
+            return loop
     raise _option("loop", value, "'trio' or 'asyncio'")
 
 

@@ -138,9 +138,10 @@ def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
     if isinstance(given, type):
         kind = "toolkit" if is_toolkit(given) else "class"
         raise DefinitionError(f"{given.__qualname__} is a {kind}, and tools belong to instances: give {given.__name__}(…)")
-    listed = getattr(type(given), "__tools__", None)
+    listed: Any = getattr(type(given), "__tools__", None)
     if callable(listed):
-        return tools_of(listed(given))
+        one: Any = given
+        return tools_of(one.__tools__())
     if has_tool_info(given):
         return (tool_of_info(given, _DEFAULTS),)
     if is_toolkit(type(given)):

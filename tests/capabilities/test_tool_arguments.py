@@ -48,6 +48,18 @@ class Form(pydantic.BaseModel):
     size: int
 
 
+@attrs.frozen
+class Left:
+    child: Left | Right | None
+    kind: Literal["left"]
+
+
+@attrs.frozen
+class Right:
+    child: Left | Right | None
+    kind: Literal["right"]
+
+
 def get_weather(city: str, days: int = 1) -> str:
     return f"{city}: {days}"
 
@@ -341,3 +353,34 @@ def test_a_default_that_can_be_changed_is_a_new_one_for_each_call() -> None:
     (tool,) = tool_of(example)
     assert tool.invoke(tool.decode("{}")) == [1]
     assert tool.invoke(tool.decode("{}")) == [1]
+
+
+@pytest.mark.parametrize("leaf", [None, 5])
+@pytest.mark.parametrize("count", [3, "3"])
+def test_types_that_contain_each_other_take_no_time_that_doubles_with_each_level(leaf: Any, count: Any) -> None:
+    def example(value: Left | Right, count: int) -> Any:
+        return value
+
+    (tool,) = tool_of(example)
+    written: Any = leaf
+    for _ in range(60):
+        written = {"child": written, "kind": "right"}
+    arguments = json.dumps({"value": written, "count": count})
+    if leaf is None:
+        assert isinstance(tool.invoke(tool.decode(arguments)), Right)
+    else:
+        assert "got the number 5" in str(refusal(tool, arguments))
+
+
+def test_an_argument_with_very_many_problems_names_some_of_them() -> None:
+    error = refusal(tool_for(list[int]), json.dumps({"value": ["x"] * 10_000}))
+    assert len(str(error)) < 4_000
+    assert "and 30 more" in str(error)
+    error = refusal(WEATHER, json.dumps({f"name{number}": number for number in range(10_000)}))
+    assert len(str(error)) < 4_000
+
+
+def test_a_mapping_that_contains_itself_is_refused() -> None:
+    loop: dict[str, Any] = {}
+    loop["value"] = loop
+    assert "within each other" in str(refusal(tool_for(Any), loop))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from retinue.capabilities.repair import MAX_DEPTH, repair
+from retinue.capabilities.repair import LONGEST, MAX_DEPTH, repair
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,9 @@ def test_what_has_no_end_or_more_than_one_meaning_is_left_alone(written: str) ->
     assert repair(written) is None
 
 
-def test_mending_takes_time_in_proportion_to_the_text() -> None:
-    assert repair('{"a": "' + "\n" * 300_000 + '",}') is not None
-    assert repair("```" + "\n" * 100_000 + "``") is None
+def test_mending_has_a_bound() -> None:
+    longest = '{"a": "' + "\n" * (LONGEST - 10) + '",}'
+    assert len(longest) == LONGEST
+    assert repair(longest) is not None
+    assert repair(longest.replace("\n", "\n\n", 1)) is None
+    assert repair("```\n" + " " * (LONGEST - 4)) is None
