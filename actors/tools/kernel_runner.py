@@ -131,6 +131,10 @@ class Inbox:
 
     def __init__(self, requests: int) -> None:
         import queue
+        import warnings
+
+        # The thread is ours, and holds nothing: no reason to warn whoever forks.
+        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
 
         self._requests = requests
         self.queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()

@@ -14,6 +14,7 @@ import signal
 import struct
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -136,6 +137,8 @@ def serve(requests: int, replies: int) -> None:
     sys.path[:] = request["path"]
     sys.argv[:] = request["argv"]
     ours = os.getpid()
+    # The thread is ours, and holds nothing: no reason to warn whoever forks.
+    warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     threading.Thread(target=end_with_parent, args=(requests,), daemon=True).start()
     reply = _outcome(request)
     try:

@@ -11,10 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 
-import trio
-
-import retinue as rt
-
 
 def greet(name: str) -> str:
     """Greets."""
@@ -107,14 +103,10 @@ def count(to: int) -> Iterator[str]:
 
 async def nap(seconds: float) -> str:
     """Sleeps as trio does."""
+    import trio  # not at the top: most processes need neither, and start in less time
+
     await trio.sleep(seconds)
     return "slept"
-
-
-@rt.tool(process=True, timeout=20)
-def decorated(name: str) -> str:
-    """Greets, and is a tool already."""
-    return f"hello, {name}"
 
 
 def pids(path: pathlib.Path, timeout: float = 20.0) -> list[int]:

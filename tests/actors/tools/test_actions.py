@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
@@ -259,6 +259,7 @@ anything = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(st.one_of(anything, st.fixed_dictionaries({"name": st.one_of(anything, st.just("Files.read")), "parameters": anything})), anything)
 def test_any_content_is_answered_with_a_state_of_the_closed_set(content: Any, formatted: Any) -> None:
     import trio

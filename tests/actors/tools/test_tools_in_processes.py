@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+import process_tool_ready
 import process_tools
 import retinue as rt
 from process_tools import is_gone, our_zombies, pids
@@ -45,7 +46,7 @@ async def test_a_process_gives_what_its_function_returns_whatever_it_prints() ->
         (process_tools.table, {"rows": 2}),
         (process_tools.say, {"text": "printed"}),
         (process_tools.chatter, {"text": "noise"}),
-        (process_tools.decorated, {"name": "Bob"}),
+        (process_tool_ready.decorated, {"name": "Bob"}),
         (process_tools.count, {"to": 3}),
         (process_tools.nap, {"seconds": 0.01}),
     )
@@ -75,17 +76,15 @@ async def test_the_end_of_a_process_is_an_error_that_says_how_it_ended() -> None
     assert forked.text == "once"
 
 
-async def test_a_process_gets_no_secrets_and_nobodys_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_gets_no_secrets_and_nobodys_terminal_and_its_long_result_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("MY_TOKEN", "secret")
-    names, typed = await results((process_tools.environment, {}), (process_tools.read_stdin, {}))
+    names, typed, long = await results(
+        (process_tools.environment, {}), (process_tools.read_stdin, {}), (process_tools.huge, {"size": 40_000_000}), output_limit=1_000
+    )
+    assert long.ok and len(long.text) <= 1_000
     assert set(names.text.split()) <= set(PASSED_ON) | {"__CF_USER_TEXT_ENCODING"}
     assert typed.text == "''"
-
-
-async def test_a_long_result_of_a_process_is_cut() -> None:
-    (result,) = await results((process_tools.huge, {"size": 40_000_000}), output_limit=1_000)
-    assert result.ok and len(result.text) < 1_200
 
 
 @pytest.mark.parametrize("function", [process_tools.breed, pytest.param(process_tools.stubborn, marks=pytest.mark.slow)])
