@@ -88,7 +88,8 @@ class Answering:
         calls = completion.tool_calls
         if answer is None:
             self._count(turn, problem)
-        turn.items.append(Step("tool_calls", completion.text, True, None, None, calls, None, turn.number, completion.reasoning or None))
+        said, thought = await turn.guarded(completion.text), await turn.guarded(completion.reasoning or None)
+        turn.items.append(Step("tool_calls", said, True, None, None, calls, None, turn.number, thought))
         aside = (
             "not carried out: the answer was given in the same reply" if answer is not None else "not carried out: answer once more, first"
         )
@@ -104,7 +105,8 @@ class Answering:
 
     async def _correct(self, turn: Turn, completion: Completion, problem: str) -> None:
         self._count(turn, problem)
-        turn.items.append(Step("attempt", completion.text, False, turn=turn.number, reasoning=completion.reasoning or None))
+        said, thought = await turn.guarded(completion.text), await turn.guarded(completion.reasoning or None)
+        turn.items.append(Step("attempt", said, False, turn=turn.number, reasoning=thought))
         turn.items.append(Step("correction", problem, turn=turn.number))
         await self._tell(turn, problem)
 

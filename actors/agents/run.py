@@ -218,7 +218,10 @@ class Turn:
                 if self.streamed and parsed.thought:
                     await self._say(parsed.thought)
             self.said.clear()
-            step = Step("tool_calls", completion.text, True, None, None, calls, None, self.number, completion.reasoning or None)
+            said, thought = completion.text, completion.reasoning or None
+            if self.d.guards.has("output"):
+                said, thought = await self.guarded(said), await self.guarded(thought)
+            step = Step("tool_calls", said, True, None, None, calls, None, self.number, thought)
             self.items.append(step)
             self.outcomes = {**found}
             self.spent.before_tools(len(calls))
@@ -339,7 +342,7 @@ class Turn:
         """The answer of a model that writes its calls into its text, and wrote none; None where the text is not what it had to be, and the model has been told."""
         if parsed.status == "error":
             problem = parsed.error or "your answer cannot be read: follow the format"
-            self.items.append(Step("attempt", completion.text, False, turn=self.number))
+            self.items.append(Step("attempt", await self.guarded(completion.text), False, turn=self.number))
             self.items.append(Step("correction", problem, turn=self.number))
             if self.spent.bad_call():
                 self.spent.over("bad_calls")
@@ -350,6 +353,10 @@ class Turn:
         if self.streamed and answer.content:
             await emit(TextDelta(answer.content))
         return answer
+
+    async def guarded(self, text: Any) -> Any:
+        """What the model has said or thought on the way to its answer, as memory and whoever reads it may have it."""
+        return await self.d.guards.output(text) if text and self.d.guards.has("output") else text
 
     async def _say(self, text: str) -> None:
         if self.d.guards.has("output"):

@@ -237,3 +237,12 @@ async def test_a_slip_in_the_name_of_a_sensitive_tool_is_an_error_of_the_definit
         await system.spawn(
             rt.Agent, model=model, tools=[send], guardrails=[rt.sensitive_tool_confirmation("later", may_be_missing=True)], name="agent"
         )
+
+
+@BOTH
+async def test_what_is_said_beside_tool_calls_is_redacted_in_memory_too(streamed: bool) -> None:
+    line = llm.Completion(text="The password: hunter22.", tool_calls=(llm.ToolCall("1", "send", '{"amount": 1}'),))
+    async with agent_system([line, "Done."], tools=[send], guardrails=[rt.output_redaction()]) as (_, agent):
+        await asked(agent, streamed)
+        memory = await agent.ask(rt.GetMemory())
+    assert sent == [1] and "hunter22" not in repr(memory)

@@ -204,3 +204,36 @@ async def test_a_slow_policy_hook_of_one_session_does_not_hold_another() -> None
         with trio.fail_after(5):
             await agent.ask(rt.AgentMessage("b", session="fast"))
         gate.set()
+
+
+async def test_a_run_that_waits_for_a_person_has_phases_of_its_own() -> None:
+    told: list[tuple[str, Any]] = []
+
+    @rt.hook("on_approval_required", "on_resume")
+    def watch(context: rt.HookContext) -> None:
+        told.append((context.phase, context.payload))
+
+    tool = rt.tool(approval=True)(send)
+    async with agent_system(SCRIPT, tools=[tool], hooks=[watch]) as (system, agent):
+        with pytest.raises(rt.ApprovalRequired) as caught:
+            await agent.ask("Send 10")
+        token = await system.approvals.approve(caught.value.requests[0].id, reviewer="carol")
+        await agent.ask(rt.Resume(caught.value.run), approvals=[token])
+    assert [phase for phase, _ in told] == ["on_approval_required", "on_resume"]
+    assert told[0][1][0].arguments == {"amount": 10} and told[1][1].run == caught.value.run and sent == [10]
+
+
+@pytest.mark.parametrize("phase", ["on_approval_required", "on_resume"])
+async def test_a_block_there_ends_the_run_and_nothing_is_sent(phase: Any) -> None:
+    tool = rt.tool(approval=True)(send)
+    async with agent_system(SCRIPT, tools=[tool], hooks=[rt.PolicyHook(lambda _: False, [phase])]) as (system, agent):
+        if phase == "on_approval_required":
+            with pytest.raises(rt.HookBlocked):
+                await agent.ask("Send 10")
+        else:
+            with pytest.raises(rt.ApprovalRequired) as caught:
+                await agent.ask("Send 10")
+            token = await system.approvals.approve(caught.value.requests[0].id, reviewer="carol")
+            with pytest.raises(rt.HookBlocked):
+                await agent.ask(rt.Resume(caught.value.run), approvals=[token])
+    assert sent == []
