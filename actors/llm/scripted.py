@@ -105,7 +105,7 @@ class Script:
                 )
             line = self._lines[self._told]
             self._told += 1
-        if type(line) is str:
+        if isinstance(line, str):
             return Completion(line, SCRIPTED, finish_reason="stop")
         if isinstance(line, ModelError):
             raise line.with_traceback(None)
