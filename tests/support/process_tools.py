@@ -122,15 +122,16 @@ def pids(path: pathlib.Path, timeout: float = 20.0) -> list[int]:
 def is_gone(pid: int, timeout: float = 5.0) -> bool:
     """Whether a process has ended, soon at the latest. (One that nobody has taken note of, a zombie of another's, has.)"""
     until = time.monotonic() + timeout
-    while time.monotonic() < until:
+    while True:
         try:
             state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         except (FileNotFoundError, ProcessLookupError):
             return True
         if state == "Z":
             return True
+        if time.monotonic() > until:
+            return False
         time.sleep(0.01)
-    return False
 
 
 def our_zombies() -> list[int]:
