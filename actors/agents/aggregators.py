@@ -233,7 +233,7 @@ def _grow(
     while index < end:
         item = items[index]
         index += 1
-        if item.__class__ is AgentMessage:
+        if isinstance(item, AgentMessage):
             content = item.content
             text = content if content.__class__ is str else content_text(content)
             if item.sender != name:
@@ -242,7 +242,7 @@ def _grow(
                 _flush(found, others)
                 found.append(ChatMessage("assistant", text))
             continue
-        step: Step = item  # type: ignore[assignment]
+        step = item
         kind = step.kind
         if kind == "tool_calls" and not in_text:
             _flush(found, others)
@@ -279,7 +279,7 @@ def _results(found: list[ChatMessage], items: tuple[Item, ...], index: int, step
     complete = True
     while index < len(items):
         item = items[index]
-        if item.__class__ is not Step or item.kind != "tool_result":
+        if not isinstance(item, Step) or item.kind != "tool_result":
             break
         results.setdefault(item.call_id or "", item)
         index += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+import attrs
+
 from retinue.actors.agents.errors import OutputInvalid, OutputRefused
 from retinue.actors.agents.events import Notice
 from retinue.actors.agents.message import AgentMessage, Step
@@ -89,7 +91,10 @@ class Answering:
         if answer is None:
             self._count(turn, problem)
         said, thought = await turn.guarded(completion.text), await turn.guarded(completion.reasoning or None)
-        turn.items.append(Step("tool_calls", said, True, None, None, calls, None, turn.number, thought))
+        kept = calls
+        if answer is not None and answer.content != given.arguments:  # a guardrail has changed it: memory has what goes out
+            kept = tuple(attrs.evolve(call, arguments=answer.content) if call is given else call for call in calls)
+        turn.items.append(Step("tool_calls", said, True, None, None, kept, None, turn.number, thought))
         aside = (
             "not carried out: the answer was given in the same reply" if answer is not None else "not carried out: answer once more, first"
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, cast, get_args
 
 import attrs
 
@@ -48,7 +48,7 @@ def state_dict(memories: Mapping[str, Iterable[Item]] | Iterable[Item]) -> dict[
     Raises:
         BadState: A message holds data that is nested more than 100 levels deep, or in itself.
     """
-    by_path: Mapping[str, Iterable[Item]] = memories if isinstance(memories, Mapping) else {"": memories}
+    by_path = cast("Mapping[str, Iterable[Item]]", memories if isinstance(memories, Mapping) else {"": memories})
     found: dict[str, Any] = {"version": VERSION}
     for path, items in by_path.items():
         key = memory_key(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from hypothesis import given, settings
@@ -246,3 +247,16 @@ async def test_what_is_said_beside_tool_calls_is_redacted_in_memory_too(streamed
         await asked(agent, streamed)
         memory = await agent.ask(rt.GetMemory())
     assert sent == [1] and "hunter22" not in repr(memory)
+
+
+@BOTH
+async def test_an_answer_of_a_type_is_redacted_in_the_call_that_gave_it_too(streamed: bool) -> None:
+    @attrs.frozen
+    class Note:
+        text: str
+
+    script = [llm.tool_calls(("final_result", {"text": "Write to ada@corp.example"}))]
+    async with agent_system(script, output=Note, guardrails=[rt.output_redaction()]) as (_, agent):
+        reply = await asked(agent, streamed)
+        memory = await agent.ask(rt.GetMemory())
+    assert reply.formatted == Note("Write to [redacted]") and "corp.example" not in repr(memory)
