@@ -56,8 +56,8 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(retinue._HOMES))
 def test_a_public_name_is_public_where_it_lives(name: str) -> None:
     value = getattr(retinue, name)
-    # An alias of a type has no module of its own.
-    home = retinue._HOMES[name] if isinstance(value, types.UnionType) else value.__module__
+    # An alias of a type, or an object, has no module of its own.
+    home = value.__module__ if isinstance(value, type | types.FunctionType) else retinue._HOMES[name]
     assert name in sys.modules[home].__all__
 
 
