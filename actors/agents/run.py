@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from retinue.actors.agents.aggregators import Conversation
+from retinue.actors.agents.aggregators import Conversation, continued, default_aggregator
 from retinue.actors.agents.answering import Answering
 from retinue.actors.agents.calling import all_at_once, carry_out, result_step
 from retinue.actors.agents.errors import RunLimitReached
@@ -277,7 +277,11 @@ class Turn:
         answering = self.answering
         if answering is not None and answering.instructions:
             instructions = f"{instructions}\n\n{answering.instructions}" if instructions else answering.instructions
-        messages = tuple(d.aggregate(Conversation(items, d.name, instructions, d.parser)))
+        conversation = Conversation(items, d.name, instructions, d.parser)
+        if d.aggregate is default_aggregator:
+            messages, self.home.made = continued(conversation, self.home.made)
+        else:
+            messages = tuple(d.aggregate(conversation))
         tools = self.box.specs if d.parser is None else ()
         output = None
         if answering is not None:

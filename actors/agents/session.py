@@ -36,6 +36,7 @@ from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.tools.executor import spawn_executor
 
 if TYPE_CHECKING:
+    from retinue.actors.agents.aggregators import Made
     from retinue.actors.agents.keeping import Keeper
     from retinue.actors.runtime.interrupting import Interrupter
 
@@ -56,6 +57,7 @@ class Session(Actor):
         self._keeper = keeper
         self._running = running
         self._own_key: str | None = None
+        self.made: Made | None = None  # what the model was sent last, to go on from; it is dropped where memory is another one
 
     # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
 
