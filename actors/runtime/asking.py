@@ -41,6 +41,7 @@ __all__ = [
     "check_timeout",
     "finish_inline",
     "inline_failed",
+    "leave_scope",
     "note_received",
     "post_and_wait",
     "prepare",
@@ -142,6 +143,8 @@ async def post_and_wait(cell: Cell, kernel: Kernel, delivery: Delivery, slot: As
 
 async def wait_for_answer(delivery: Delivery, slot: AskSlot) -> Any:
     """Suspends until the answer is there; an asking turn is noted as waiting meanwhile."""
+    if slot.kernel.missed:
+        slot.kernel.catch_up()
     asker = delivery.asker
     if asker is None:
         return await slot.wait()
@@ -216,6 +219,8 @@ async def inline_failed(delivery: Delivery, error: BaseException) -> Any:
     answered = _answered(delivery)
     answer = outcomes.conclude_error(kernel, cell, delivery, error)
     cell.settle()
+    if kernel.missed:
+        kernel.catch_up()
     if asker is not None:
         drop_wait(asker, delivery)
     if answered is not None:
@@ -279,7 +284,7 @@ async def finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: Any
         error = raised
     if close_left_open(scope) and error is None:
         error = outcomes.scope_left_open(delivery)
-    left = _leave(scope, error)
+    left = leave_scope(scope, error)
     kernel.inline_suspended -= 1
     if timer is not None:
         kernel.deadlines.cancel(timer)
@@ -320,7 +325,7 @@ async def finish_inline(delivery: Delivery, coroutine: Any, trap: Any, base: Any
     return value
 
 
-def _leave(scope: trio.CancelScope, error: BaseException | None) -> BaseException | None:
+def leave_scope(scope: trio.CancelScope, error: BaseException | None) -> BaseException | None:
     """Leaves the handler's scope; returns what is left of the error once the scope has taken out its own cancellation."""
     if error is None:
         scope.__exit__(None, None, None)

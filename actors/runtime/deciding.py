@@ -67,10 +67,9 @@ async def decision(kernel: Kernel, turn: Delivery, request_id: str, wait: float)
     return Decision(request.without_token(), carry(turn.cell, () if token is None else (token,)))
 
 
-async def _look(
-    book: SystemApprovals, turn: Delivery, request_id: str, until: float
-) -> tuple[ApprovalRequest, str | None] | None:
+async def _look(book: SystemApprovals, turn: Delivery, request_id: str, until: float) -> tuple[ApprovalRequest, str | None] | None:
     """Runs as the system: the last of the requests that replace one another, and its token; None where there is none, or it is somebody else's."""
+    request: ApprovalRequest | None = None
     for _ in range(MOST_EDITS):
         request = await _get(book, turn, request_id)
         if request is not None and request.status == "pending" and trio.current_time() < until:
@@ -84,8 +83,8 @@ async def _look(
         if request.edited_to is None:
             break
         request_id = request.edited_to
-    if request.status != "approved":
-        return request, None
+    if request is None or request.status != "approved":
+        return None if request is None else (request, None)
     try:
         return request, await book.token(request.id)
     except ApprovalError:  # used up, expired or void: who asks again asks a person again

@@ -10,6 +10,7 @@ from retinue.actors.runtime.asks import DONE, QUEUED, ROOM, AskSlot, TakenSlot
 from retinue.actors.runtime.cycles import add_wait, check_forward, drop_wait, waits_for
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.due import deadline_of, handed_on
+from retinue.actors.runtime.handlers import DEF
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
@@ -66,11 +67,18 @@ def forward(
     delivery.slot = slot
     kernel.sent += 1
     place = target.enqueue if kernel.faults is None else kernel.faults.intake(target)
+    # A plain handler in its asker's own task ends at once, and the asker takes up what was handed on (see `relaying`): no worker is woken for it.
+    looks = turn.depth > 0 and not kernel.lookers and bool(kernel.parked) and turn.handler.kind == DEF
+    kernel.lookers += looks
     try:
         receipt = place(delivery)
     except BaseException:  # the mailbox's key, say; nothing is taken until then
         kernel.sent -= 1
         raise
+    finally:
+        kernel.lookers -= looks
+        if looks and kernel.ready and not kernel.lookers:
+            kernel.missed = True
     kernel.event(target, "sent", type(message).__qualname__)
     turn.slot = TakenSlot(slot)
     if asker is not None:

@@ -53,7 +53,6 @@ async def ask_lent(
     message: Any,
     sending: SecurityContext,
     asker: Delivery | None,
-    depth: int,
     timeout: float | None,
 ) -> Any:
     """Runs the handler of a lent worker in the asker's task: what `Ref.ask` spells out for an actor, with the pool as the address."""
@@ -62,7 +61,7 @@ async def ask_lent(
     postmark = delivery.postmark = Postmark()
     postmark.addressed = front
     postmark.attempts = 1
-    delivery.depth = depth
+    delivery.depth = 1 if asker is None else asker.depth + 1
     worker.state, worker.turn = RUNNING, delivery
     kernel.running = worker
     kernel.asks = asks = kernel.asks + 1

@@ -18,7 +18,6 @@ from retinue.actors.runtime.asking import (
     post_and_wait,
     prepare,
     time_left,
-    wait_for_answer,
     wait_for_room,
 )
 from retinue.actors.runtime.asks import AskSlot, DetachedSlot
@@ -31,6 +30,7 @@ from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.handlers import DEF
 from retinue.actors.runtime.lending import ask_lent, lent
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
+from retinue.actors.runtime.relaying import relayed
 from retinue.actors.runtime.stepping import enter, enter_async, not_awaited, run_context
 from retinue.mailbox.errors import Unhandled
 from retinue.mailbox.messages import Message, Request, Stream
@@ -215,7 +215,7 @@ class Ref(Generic[A_co]):
         if delivery.security is not sending and kernel.labelled:
             answered(delivery)
         if delivery.slot is not None:
-            return await wait_for_answer(delivery, delivery.slot.real)
+            return await relayed(delivery, delivery.slot.real)
         delivery.message = delivery.source = None  # the cell's context holds the turn until the next one: not what came with it, too
         if not asks & 63:
             cell.worked += 64 * (perf_counter() - began)
@@ -236,9 +236,9 @@ class Ref(Generic[A_co]):
             in_turn = turn.__class__ is Delivery and turn.cell.kernel is kernel and turn.depth < MAX_DEPTH
             handler = cell.handlers.get(message.__class__)
             worker = lent(cell, handler) if handler is not None and (in_turn or turn is kernel.roots) else None
-            if worker is not None:
-                lender = (turn.security, turn, turn.depth + 1) if in_turn else (kernel.root, None, 1)
-                return await ask_lent(cell, worker, handler, message, *lender, timeout)
+            if worker is not None and handler is not None:
+                sending = turn.security if in_turn else kernel.root
+                return await ask_lent(cell, worker, handler, message, sending, turn if in_turn else None, timeout)
         try:
             if cell.spec.coerces and message.__class__ not in cell.handlers:
                 made = addressed(cell, message, streamed=False)[1]
