@@ -167,8 +167,8 @@ def named_arguments(arguments: object, what: str) -> Mapping[str, object] | None
         raise DefinitionError(
             f"{what} takes the arguments as a mapping by name or as a message, not {shown}. Write {{'path': 'reports/q3.txt'}}, or Read('reports/q3.txt')."
         )
-    shown = type(arguments).__dict__.get("__argument_names__") or {}  # of a tool whose parameters have names that no field can bear
-    return {shown.get(field.name, field.name): getattr(arguments, field.name) for field in fields}
+    names = type(arguments).__dict__.get("__argument_names__") or {}  # of a tool whose parameters have names that no field can bear
+    return {names.get(field.name, field.name): getattr(arguments, field.name) for field in fields}
 
 
 def plain_arguments(arguments: object) -> Mapping[str, object] | None:
