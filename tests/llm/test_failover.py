@@ -208,6 +208,7 @@ async def test_a_probe_that_is_given_up_lets_the_next_asker_try(autojump_clock):
         await trio.sleep(31)
         with pytest.raises(rt.AskTimeout):
             await text_of(model, timeout=5)
+        await trio.testing.wait_all_tasks_blocked()  # the worker unwinds after its asker has been told
         [first, _] = await model.ask(llm.GetMembers())
         assert (first.state, first.outstanding) == ("due", 0)
         assert await text_of(model) == "A"
