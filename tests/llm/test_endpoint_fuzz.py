@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import aclosing
 
+import attrs
 import trio
 import trio.testing
 from hypothesis import given, settings
@@ -52,6 +53,11 @@ def cut(steps, size):
             yield step
 
 
+def without_ids(answer):
+    """Ids are made up where none came."""
+    return attrs.evolve(answer, tool_calls=tuple(attrs.evolve(call, id="") for call in answer.tool_calls))
+
+
 @given(steps=STEPS, size=st.sampled_from([1, 3, 7, 1000]), status=st.sampled_from([200, 200, 200, 201, 400, 500]))
 @settings(max_examples=40)
 def test_an_answer_is_whole_or_a_typed_error_in_bounded_time_however_it_is_asked_for(steps, size, status):
@@ -82,7 +88,7 @@ def test_an_answer_is_whole_or_a_typed_error_in_bounded_time_however_it_is_asked
 
     plain, streamed = run(plainly), run(in_pieces)
     if isinstance(plain, llm.Completion):
-        assert streamed == plain
+        assert without_ids(streamed) == without_ids(plain)
         assert plain.text or plain.tool_calls or plain.reasoning or plain.refusal
     else:
         assert type(streamed) is type(plain)
