@@ -38,7 +38,7 @@ for everybody alike. Each block checks what it did: so many answers, the right o
 
 TURNS = """A turn is a question, a completion that calls a tool, the tool (an `async def`), a completion with its result, an answer: two completions and a call. The model takes
 no time: each framework's own interface for models is implemented by a function that answers at once. One turn after the other, each in a conversation of its own (ours and
-AutoGen's agents are told to forget, which is in the time). In Retinue agent, session, tool and model are actors with a mailbox each; every message carries a security context
+AutoGen's agents are told to forget, which is in the time), after a first one that is not timed. In Retinue agent, session, tool and model are actors with a mailbox each; every message carries a security context
 and passes the gate, and what a turn has said is kept for the session."""
 
 SESSIONS = f"""All sessions of one agent are begun at once, and each has two turns, the first with a tool call: three requests over HTTP to an endpoint in a process of its own, at most
