@@ -26,6 +26,8 @@ TAKING_OVER = {
     "actors/runtime/lifecycle.py": {"build"},  # …which a constructor's turn spells out
     "actors/runtime/door.py": {"admit"},  # the effective authority, as derivation gives it
     "actors/runtime/ref.py": {"ask", "tell"},  # …or as the door gave it the last time
+    "actors/runtime/lending.py": {"ask_lent"},
+    "actors/runtime/relaying.py": {"relayed"},
     "actors/runtime/scheduler.py": {"_turn"},
     "actors/testing/limbo.py": {"_keep_reply"},  # a turn that is over, for the labels and the text of its answer, which a fault holds back
     "src/retinue/gateway/foreseeing.py": {"of_tell"},  # a delivery that is only asked about, and never sent
