@@ -33,10 +33,12 @@ from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.coercing import TakesText
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.tools.executor import spawn_executor
+from retinue.capabilities.artifacts import ArtifactStore
 from retinue.security.errors import DefinitionError, Denied
 
 if TYPE_CHECKING:
     from retinue.actors.agents.parsers import Parser
+    from retinue.actors.llm.choose import Choice
     from retinue.actors.llm.deployment import Deployment
     from retinue.actors.runtime.interrupting import Interrupter
     from retinue.actors.runtime.virtual import Virtual
@@ -63,7 +65,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
     `model.complete`, and for each tool that is called its operation.
 
     Args:
-        model: The deployment's ref, or a text such as "openai:gpt-4.1", "local:smollm2" or "scripted:Hello!" (see `llm.model`).
+        model: The deployment's ref; a text such as "openai:gpt-4.1", "local:smollm2" or "scripted:Hello!" (see `llm.model`); or what `llm.from_env()` chose.
         tools: Functions, tools and toolkits.
         instructions: What the agent is told to be; or a function of the conversation, plain or `async def`, that says so anew before each model call.
         output: The type of its answers (an attrs class, a dataclass, a pydantic model …), found in `AgentMessage.formatted`. None: text.
@@ -84,7 +86,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
     def __init__(
         self,
         *,
-        model: Ref[Deployment] | Ref[Any] | str,
+        model: Ref[Deployment] | Ref[Any] | Choice | str,
         tools: Iterable[object] = (),
         instructions: str | Callable[[Conversation], str | Awaitable[str]] = "",
         output: Any = None,
@@ -107,9 +109,12 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         extra: Mapping[str, Any] | str | None = None,
     ) -> None:
         if not isinstance(model, str | Ref):
-            raise DefinitionError(
-                f'Agent(model=…) is a {type(model).__name__}: give a deployment\'s ref, or a text such as "openai:gpt-4.1"'
-            )
+            from retinue.actors.llm.choose import Choice
+
+            if not isinstance(model, Choice):
+                raise DefinitionError(
+                    f'Agent(model=…) is a {type(model).__name__}: give a deployment\'s ref, llm.from_env(), or a text such as "openai:gpt-4.1"'
+                )
         if not isinstance(instructions, str) and not callable(instructions):
             raise DefinitionError(
                 f"Agent(instructions=…) is a {type(instructions).__name__}: give a str, or a function of the conversation"
@@ -123,7 +128,8 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         self._model = model
         d = self._definition = Definition()
         d.guards = compile_guardrails(guardrails)
-        self._tools = d.guards.confirmed(tools_of(tools))
+        reserved = ("final_result",) if output is not None and output is not str else ()
+        self._tools = d.guards.confirmed(tools_of(tools, reserved))
         d.guards.check_names(tool.name for tool in self._tools)
         d.instructions = instructions
         d.aggregate = aggregator
@@ -133,6 +139,8 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         d.hooks = compile_hooks(hooks)
         d.limits = limits or RunLimits()
         d.wait = wait_for_approvals
+        d.artifacts = ArtifactStore()
+        d._reader = None
         d.asking = Asking(
             max_tokens=max_tokens,
             temperature=temperature,
@@ -154,13 +162,16 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         d, ctx = self._definition, self.ctx
         d.path = ctx.path
         d.name = ctx.path.rpartition("/")[2]
-        if isinstance(self._model, str):
+        if isinstance(self._model, Ref):
+            d.model = self._model
+        else:
             from retinue.actors.llm.naming import model
 
-            d.model = await model(self._model).spawn(ctx, name="model")
-        else:
-            d.model = self._model
-        d.box = ToolBox([Seat(tool, await spawn_executor(ctx, tool, name=f"tool-{tool.name}")) for tool in self._tools])
+            choice = model(self._model) if isinstance(self._model, str) else self._model
+            d.model = await choice.spawn(ctx, name="model")
+        d.box = ToolBox(
+            [Seat(tool, await spawn_executor(ctx, tool, name=f"tool-{tool.name}", artifacts=d.artifacts)) for tool in self._tools]
+        )
         self._sessions = await ctx.spawn_virtual(
             Session, d, self._keeper, self._running, name="sessions", idle=self._idle, capacity=self._most
         )

@@ -103,7 +103,7 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
             )
     seat = turn.box.seats.get(call.name)
     if seat is None:
-        return await finish(turn, call, ToolResult.failed("unknown", turn.box.unknown(call.name)))
+        return await finish(turn, call, _read_on(turn, call))
     try:
         message = seat.tool.decode(call.arguments)
         if turn.d.guards.has("tool"):
@@ -119,7 +119,7 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
         return await finish(turn, call, ToolResult.failed("denied", told))
     outcome = await execute(turn, call, seat, message)
     if outcome.__class__ is ToolResult:
-        turn.past.append((call.name, call.arguments, outcome.text))  # type: ignore[union-attr]
+        turn.past.append((call.name, call.arguments, outcome.text))
     if turn.edits:
         outcome = told_of_edit(outcome, turn.edits.pop(call.id, None))
     return outcome if isinstance(outcome, ParkedCall) else await finish(turn, call, outcome)
@@ -191,11 +191,27 @@ async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approval
             return ToolResult.failed("raised", f"{seat.tool.name} failed: {type(error).__name__}: {str(error)[:500]}")
 
 
+def _read_on(turn: Turn, call: ToolCall) -> ToolResult:
+    """The result of a call of a tool that the agent does not have: it reads on in an output of this session, or there is no such tool."""
+    d = turn.d
+    if not turn.has_artifacts or call.name != d.reader().name:
+        return ToolResult.failed("unknown", turn.box.unknown(call.name))
+    try:
+        asked = d.reader().call(d.reader().decode(call.arguments))
+    except BadArguments as error:
+        return ToolResult.failed("arguments", str(error))
+    ctx = turn.home.ctx
+    owner = (ctx.security.tenant, ctx.security.subject, ctx.path)
+    return d.artifacts.read(asked["handle"], asked["start"], asked["length"], owner=owner)
+
+
 async def finish(turn: Turn, call: ToolCall, result: ToolResult) -> Step:
     """The step that a result makes in memory, after the hooks have seen it."""
     hooks = turn.d.hooks
     if hooks and hooks.has("after_tool_result"):
         result = await turn.run_hooks("after_tool_result", result)
+    if result.artifact is not None:
+        turn.has_artifacts = True
     step = result_step(turn, call, result)
     if step.error in BAD:
         turn.bad = turn.spent.bad_call() or turn.bad

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.llm.messages import ToolSpec
+from retinue.capabilities.artifacts import ArtifactStore, reader_tool
 from retinue.capabilities.tools import Tool, tool_of
 from retinue.security.errors import DefinitionError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from retinue.actors.llm.deployment import Deployment
     from retinue.actors.runtime.ref import Ref
 
-__all__ = ["Asking", "Definition", "Seat", "ToolBox", "tools_of"]
+__all__ = ["Asking", "Definition", "Seat", "ToolBox", "spec_of", "tools_of"]
 
 SHOWN: Final = 50
 """Names of tools that the text about an unknown one lists."""
@@ -55,8 +56,7 @@ class ToolBox:
             tool = seat.tool
             self.seats[tool.wire_name] = self.seats[tool.name] = seat
             self.names.append(tool.name)
-            name, description, parameters = tool.spec
-            specs.append(ToolSpec(name, description, parameters, True if tool.strict else None))
+            specs.append(spec_of(tool))
         self.specs = tuple(specs)
 
     def with_more(self, seats: Iterable[Seat]) -> ToolBox:
@@ -72,6 +72,12 @@ class ToolBox:
         meant = f" Did you mean {near[0]}?" if near else ""
         more = f" and {len(self.names) - SHOWN} more" if len(self.names) > SHOWN else ""
         return f"there is no tool {_shown(name)}.{meant} The tools are: {', '.join(self.names[:SHOWN])}{more}"
+
+
+def spec_of(tool: Tool[Any, Any]) -> ToolSpec:
+    """What a model is told of a tool."""
+    name, description, parameters = tool.spec
+    return ToolSpec(name, description, parameters, True if tool.strict else None)
 
 
 class Asking:
@@ -118,10 +124,11 @@ class Definition:
         limits: How much a run may use.
         wait: Whether a run waits for approvals.
         asking: How the model is asked.
+        artifacts: Where outputs are that were too long for the model.
     """
 
     __slots__ = (
-        "aggregate", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "output", "parser", "path", "wait",
+        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "output", "parser", "path", "wait",
     )  # fmt: skip
 
     name: str
@@ -138,6 +145,14 @@ class Definition:
     limits: RunLimits
     wait: bool
     asking: Asking
+    artifacts: ArtifactStore
+    _reader: Tool[Any, Any] | None
+
+    def reader(self) -> Tool[Any, Any]:
+        """The tool by which a model reads on in an output that was too long. The session itself answers its calls: what it reads is the session's own."""
+        if self._reader is None:
+            self._reader = reader_tool(self.artifacts)
+        return self._reader
 
 
 def tools_of(given: Iterable[object], taken: Iterable[str] = ()) -> tuple[Tool[Any, Any], ...]:

@@ -64,6 +64,7 @@ async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
             limits=turn.spent.limits,
             tools=turn.extra_tools,
             turn=turn.number,
+            has_artifacts=turn.has_artifacts,
         )
     )
     if turn.streamed:

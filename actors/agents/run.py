@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from retinue.actors.agents.aggregators import Conversation, continued, default_aggregator
 from retinue.actors.agents.answering import Answering
 from retinue.actors.agents.calling import all_at_once, carry_out, result_step
+from retinue.actors.agents.definition import spec_of
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.agents.events import Notice, UsageSoFar
 from retinue.actors.agents.hooks import HookContext
@@ -56,7 +57,7 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_detector", "_run", "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "home", "items", "notices", "number", "outbox", "outcomes", "parked", "past", "resuming",
+        "_about", "_detector", "_run", "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "has_artifacts", "home", "items", "notices", "number", "outbox", "outcomes", "parked", "past", "resuming",
         "said", "session", "spent", "state", "streamed", "wait",
     )  # fmt: skip
 
@@ -90,6 +91,7 @@ class Turn:
         self.outbox: Any = None
         self.outcomes: dict[str, Step | ParkedCall] = {}
         self.bad = False
+        self.has_artifacts = state.has_artifacts
         self.resuming = False
         self.past: list[tuple[str, str, str]] = []
         self.edits: dict[str, str | None] = {}
@@ -283,6 +285,8 @@ class Turn:
         else:
             messages = tuple(d.aggregate(conversation))
         tools = self.box.specs if d.parser is None else ()
+        if self.has_artifacts and tools and READ not in self.box.seats:
+            tools = (*tools, spec_of(d.reader()))
         output = None
         if answering is not None:
             tools, output = tools + answering.tools, answering.spec
@@ -409,6 +413,9 @@ class Turn:
         reached.usage = self.spent.usage
         return reached
 
+
+READ: Final = "read_result"
+"""The tool by which the model reads on in an output that was too long for it."""
 
 CUT: Final = ("length", "content_filter")
 """Reasons for which an answer ends that is not complete."""

@@ -140,7 +140,7 @@ class Session(Actor):
         seats: list[Seat] = []
         try:
             for tool in self._d.guards.confirmed(tools_of(turn.extra_tools, turn.box.seats)):
-                executor = await spawn_executor(self.ctx, tool, name=f"tool-{tool.name}")
+                executor = await spawn_executor(self.ctx, tool, name=f"tool-{tool.name}", artifacts=self._d.artifacts)
                 seats.append(Seat(tool, executor))  # one by one: what has started is stopped, also where a later one fails
             turn.box = turn.box.with_more(seats)
             return await self._settled(turn, start())
@@ -183,6 +183,8 @@ class Session(Actor):
         """Forgets everything."""
         del message
         self._keeper.drop(self._key)
+        security = self.ctx.security
+        self._d.artifacts.forget((security.tenant, security.subject, self.ctx.path))
 
     @handler
     def get_state(self, message: GetState) -> dict[str, Any]:
@@ -203,7 +205,7 @@ class Session(Actor):
         state = self._state
         if not state.parked or (message.run is not None and message.run not in state.parked):
             return False
-        self._put(SessionState(state.items, turn=state.turn))
+        self._put(SessionState(state.items, turn=state.turn, has_artifacts=state.has_artifacts))
         return True
 
     # -- what runs do to it --------------------------------------------------------------------------------------------------------------------------
@@ -224,12 +226,12 @@ class Session(Actor):
 
     def commit(self, turn: Turn) -> None:
         """Takes over what a run did: the one assignment by which memory changes. (Nothing waits in a session for a run to end, so a parked one is this one.)"""
-        self._put(SessionState(self._state.items + tuple(turn.items), turn=turn.number))
+        self._put(SessionState(self._state.items + tuple(turn.items), turn=turn.number, has_artifacts=turn.has_artifacts))
 
     def park(self, run: ParkedRun) -> None:
         """Sets a run aside."""
         state = self._state
-        self._put(SessionState(state.items, MappingProxyType({run.id: run}), state.turn))
+        self._put(SessionState(state.items, MappingProxyType({run.id: run}), state.turn, state.has_artifacts or run.has_artifacts))
 
     def note_begun(self, run: str | None, call_id: str) -> None:
         """A call of a parked run is about to be carried out: from now on nobody knows, until its result is noted."""

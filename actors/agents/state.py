@@ -47,6 +47,7 @@ class ParkedRun:
         limits: Its limits.
         tools: The tools given for this run only.
         turn: The number of the run in its session.
+        has_artifacts: As in `SessionState`.
     """
 
     id: str
@@ -58,6 +59,7 @@ class ParkedRun:
     limits: RunLimits
     tools: tuple[Any, ...] = ()
     turn: int = 0
+    has_artifacts: bool = False
 
     @property
     def requests(self) -> tuple[ApprovalRequest, ...]:
@@ -76,6 +78,7 @@ class SessionState:
         items: Messages and steps, oldest first.
         parked: The runs that wait for a decision, by id; at most one.
         turn: How many runs there were.
+        has_artifacts: Whether a tool's output was too long for the model, so that it may want to read on.
     """
 
     __immutable__ = True
@@ -83,6 +86,7 @@ class SessionState:
     items: tuple[AgentMessage | Step, ...] = ()
     parked: Mapping[str, ParkedRun] = _NONE
     turn: int = 0
+    has_artifacts: bool = False
 
 
 EMPTY = SessionState()

@@ -286,3 +286,73 @@ async def test_a_run_may_not_bring_a_tool_of_a_name_that_the_agent_has() -> None
         with pytest.raises(rt.DefinitionError, match="two tools are named 'add'"):
             await agent.ask(rt.Run("hi", tools=[add]))
         assert (await agent.ask(rt.GetMemory())).items == ()
+
+
+async def test_an_output_that_is_too_long_is_cut_for_the_model_which_can_read_on_in_its_own_session_only() -> None:
+    told: list[llm.Complete] = []
+
+    @rt.tool(output_limit=1000)
+    async def long() -> str:
+        """Says much."""
+        return "".join(f"{number:06}\n" for number in range(20_000))
+
+    def script(request: llm.Complete) -> str | llm.Completion:
+        told.append(request)
+        last = request.messages[-1]
+        if last.role != "tool":
+            return calls("long")
+        handle = next((word.strip("().,:;'\"`") for word in last.content.split() if "out_" in word), None)
+        if handle is not None:
+            handle = handle[handle.index("out_") :][:20]
+            return llm.tool_calls(("read_result", {"handle": handle, "start": 70_000, "length": 14}))
+        return f"read: {last.content}"
+
+    async with agent_system(script, tools=[long]) as (_, agent):
+        reply = await agent.ask("go")
+        assert "010000\n010001" in reply.content
+        assert max(len(step.text) for step in results(await agent.ask(rt.GetMemory()))) < 1500
+        assert [[spec.name for spec in request.tools] for request in told] == [["long"], ["long", "read_result"], ["long", "read_result"]]
+        handle = told[1].messages[-1].content
+        other = await agent.ask(rt.AgentMessage("go", session="other"))
+        assert handle not in other.content
+
+
+async def test_what_is_kept_of_long_outputs_goes_with_the_sessions_memory() -> None:
+    @rt.tool(output_limit=1000)
+    async def long() -> str:
+        """Says much."""
+        return "x" * 5000
+
+    handles: list[str] = []
+
+    def script(request: llm.Complete) -> str | llm.Completion:
+        last = request.messages[-1]
+        if last.content == "long":
+            return calls("long")
+        if last.content == "read":
+            return llm.tool_calls(("read_result", {"handle": handles[0]}))
+        at = last.content.find("out_")
+        if at >= 0:
+            handles.append(last.content[at : at + 20])
+        return "ok"
+
+    async with agent_system(script, tools=[long]) as (_, agent):
+        await agent.ask("long")
+        await agent.ask("read")
+        await agent.ask(rt.AgentMessage("long", session="other"))
+        await agent.ask(rt.AgentMessage("read", session="other"))
+        own, others = results(await agent.ask(rt.GetMemory()))[-1], results(await agent.ask(rt.GetMemory("other")))[-1]
+        assert own.ok and not others.ok and "never made here" in others.text
+        await agent.ask(rt.ClearMemory())
+        await agent.ask("read")
+        assert results(await agent.ask(rt.GetMemory()))[-1].error == "unknown"
+
+
+async def test_an_agent_of_an_output_type_may_have_no_tool_of_the_name_by_which_it_answers() -> None:
+    async def final_result() -> str:
+        """Mine."""
+        return "mine"
+
+    with pytest.raises(rt.DefinitionError, match="final_result"):
+        async with agent_system(["x"], tools=[final_result], output=Point):
+            pass
