@@ -57,15 +57,17 @@ def head_and_tail(text: str, limit: int, *, handle: str | None = None) -> str:
     if len(text) <= limit:
         return text
     how = "" if handle is None else f"; read_result(handle={handle!r}, start=…, length=…) reads them"
-    left_out = len(text) - limit
-    for _ in range(2):  # the number in the note depends on the note's length
-        note = f"\n… [{left_out:,} of {len(text):,} characters are left out{how}] …\n"
-        left_out = len(text) - max(limit - len(note), 0)
+    note = _note(len(text) - limit, len(text), how)
+    note = _note(len(text) - max(limit - len(note), 0), len(text), how)  # the number in it depends on its own length
     if len(note) > limit:
         return text[:limit]
     room = limit - len(note)
     tail = room // 3
     return text[: room - tail] + note + (text[-tail:] if tail else "")
+
+
+def _note(left_out: int, characters: int, how: str) -> str:
+    return f"\n… [{left_out:,} of {characters:,} characters are left out{how}] …\n"
 
 
 @attrs.frozen

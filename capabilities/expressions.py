@@ -249,7 +249,8 @@ def _comparison(node: ast.Compare) -> tuple[Any, Size]:
         if isinstance(op, ast.Is | ast.IsNot) and not (one is None or other is None or isinstance(one, bool) or isinstance(other, bool)):
             raise _fault(node, "`is` is for None, True and False: compare by == and !=")
         try:
-            if not _COMPARISONS[type(op)](one, other):
+            compare: Callable[[Any, Any], Any] = _COMPARISONS[type(op)]
+            if not compare(one, other):
                 return False, (1, 0)
         except TypeError:
             raise _fault(node, f"a {type(one).__name__} cannot be compared so with a {type(other).__name__}") from None

@@ -41,8 +41,9 @@ def forward(
     if not turn.asked:
         ref.tell(message, context=context, approvals=turn.postmark.approvals if turn.postmark is not None else ())
         return
-    streams = turn.handler is not None and turn.handler.streams
-    if streams and not turn.handler.forwards:
+    handler = turn.handler
+    streams = handler is not None and handler.streams
+    if handler is not None and streams and not handler.forwards:
         find_slot(turn)  # raises
     delivery = prepare(target, message, context, (), turn.timeout, asked=True, streamed=streams)
     if delivery.handler.streams is not streams:
@@ -68,7 +69,7 @@ def forward(
     kernel.sent += 1
     place = target.enqueue if kernel.faults is None else kernel.faults.intake(target)
     # A plain handler in its asker's own task ends at once, and the asker takes up what was handed on (see `relaying`): no worker is woken for it.
-    looks = turn.depth > 0 and not kernel.lookers and bool(kernel.parked) and turn.handler.kind == DEF
+    looks = turn.depth > 0 and not kernel.lookers and bool(kernel.parked) and handler is not None and handler.kind == DEF
     kernel.lookers += looks
     try:
         receipt = place(delivery)
