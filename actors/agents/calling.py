@@ -118,7 +118,7 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
     if told:
         return await finish(turn, call, ToolResult.failed("denied", told))
     outcome = await execute(turn, call, seat, message)
-    if outcome.__class__ is ToolResult:
+    if isinstance(outcome, ToolResult):
         turn.past.append((call.name, call.arguments, outcome.text))
     if turn.edits:
         outcome = told_of_edit(outcome, turn.edits.pop(call.id, None))

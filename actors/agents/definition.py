@@ -34,7 +34,7 @@ class Seat:
 
     def __init__(self, tool: Tool[Any, Any], executor: Ref[Any]) -> None:
         self.tool = tool
-        self.executor = executor
+        self.executor: Any = executor  # what it takes and gives is the tool's
 
 
 class ToolBox:

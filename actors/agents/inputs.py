@@ -93,7 +93,7 @@ def own_message(message: AgentMessage, path: str = "the agent") -> AgentMessage:
 
 def own_items(items: Iterable[AgentMessage | Step]) -> tuple[AgentMessage | Step, ...]:
     """Items of a memory for somebody else: what they do with them is their own affair."""
-    return tuple(own_message(item) if item.__class__ is AgentMessage else item for item in items)
+    return tuple(own_message(item) if isinstance(item, AgentMessage) else item for item in items)
 
 
 def _own(value: Any) -> Any:

@@ -219,12 +219,12 @@ class Memory:
     @property
     def messages(self) -> tuple[AgentMessage, ...]:
         """The messages, in order."""
-        return tuple(item for item in self.items if item.__class__ is AgentMessage)
+        return tuple(item for item in self.items if isinstance(item, AgentMessage))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps, in order."""
-        return tuple(item for item in self.items if item.__class__ is Step)
+        return tuple(item for item in self.items if isinstance(item, Step))
 
 
 @message(name="retinue/GetMemory@1")
