@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable
@@ -45,7 +46,7 @@ def documentation_of(function: Callable[..., Any], names: Iterable[str] = ()) ->
             usual in Lagent), lines that begin with one of these names and a colon are taken.
     """
     inner: Any = function
-    while hasattr(inner, "func"):
+    while isinstance(inner, functools.partial):
         inner = inner.func
     text = (inspect.getdoc(inner) or "")[:LONGEST]
     wanted = list(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
@@ -40,7 +41,7 @@ def evaluate_in(annotation: Any, module: str | Mapping[str, Any], names: Mapping
 
 def namespace_of(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The globals in which a function's annotations are written, and the names that it has closed over or is generic in."""
-    inner: Any = inspect.unwrap(getattr(function, "func", function))
+    inner: Any = inspect.unwrap(function.func if isinstance(function, functools.partial) else function)
     inner = getattr(inner, "__func__", inner)
     if not isinstance(inner, types.FunctionType):
         call = getattr(type(inner), "__call__", None)  # noqa: B004 - the object's own code is wanted

@@ -221,7 +221,8 @@ def model_shape(cls: Any, hoist: Callable[[dict[str, Any]], dict[str, Any]]) -> 
             listed: Any = getattr(error, "errors", None)
             if not callable(listed):
                 raise
-            raise Misfit([_of_model(one) for one in listed()][:_SHOWN_NAMES]) from None
+            told: Any = listed()
+            raise Misfit([_of_model(one) for one in told][:_SHOWN_NAMES]) from None
 
     return Shape(hoist(cls.model_json_schema()), load, f"an object ({cls.__name__})", frozenset({"object"}), cls=cls)
 

@@ -43,7 +43,7 @@ _OF_INFO: Final = frozenset({"name", "required"})
 
 def has_tool_info(given: object) -> TypeGuard[Callable[..., Any]]:
     """Whether it carries LightAgent's description of itself."""
-    return isinstance(getattr(given, "tool_info", None), Mapping) and callable(given)
+    return callable(given) and isinstance(getattr(given, "tool_info", None), Mapping)
 
 
 def tool_of_info(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -133,7 +134,7 @@ def tool_of_function(
 
 
 def _innermost(function: Any) -> Any:
-    while hasattr(function, "func"):
+    while isinstance(function, functools.partial):
         function = function.func
     return function
 

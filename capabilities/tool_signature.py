@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, get_args, get_origin
@@ -58,7 +59,7 @@ class Signature:
 def place_of(function: Any) -> str:
     """Where a function is defined, for texts: `weather.get_weather`."""
     inner = inspect.unwrap(function) if callable(function) else function
-    while hasattr(inner, "func"):
+    while isinstance(inner, functools.partial):
         inner = inner.func
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
     return f"{getattr(inner, '__module__', None) or '?'}.{name}"
@@ -67,7 +68,7 @@ def place_of(function: Any) -> str:
 def kind_of_function(function: Any) -> str:
     """How a function is written: "def", "async", "generator" or "asyncgen"; an object that is called counts by its `__call__`."""
     inner = function
-    while hasattr(inner, "func"):
+    while isinstance(inner, functools.partial):
         inner = inner.func
     for one in (inner, getattr(type(inner), "__call__", None)):  # noqa: B004 - the object's own code is wanted
         if inspect.isasyncgenfunction(one):

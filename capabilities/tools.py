@@ -102,6 +102,9 @@ def tool(
         concurrency=concurrency,
     )
 
+    if description is not None and not isinstance(description, str):
+        raise DefinitionError(f"tool(description=…) is a text, not an object of type {type(description).__name__}")
+
     def make(given: Any) -> Any:
         if isinstance(given, Tool):
             given = given.function

@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
+from unittest.mock import MagicMock
 
 import attrs
 import pytest
@@ -233,6 +234,28 @@ def test_what_is_no_tool_is_refused_with_what_would_be_one(given: Any) -> None:
     else:
         with pytest.raises(rt.DefinitionError, match=r"give|tools belong to instances"):
             tool_of(given)
+
+
+def test_an_object_that_has_every_attribute_is_no_tool_for_that() -> None:
+    class Agreeable:
+        def __getattr__(self, name: str) -> Any:
+            return self
+
+        def __call__(self, *args: Any) -> None: ...
+
+    with pytest.raises(rt.DefinitionError):
+        tool_of(Agreeable())
+    with pytest.raises(rt.DefinitionError):
+        tool_of(MagicMock())
+
+
+def test_what_cannot_describe_itself_is_refused_with_the_fix() -> None:
+    with pytest.raises(rt.DefinitionError, match=r"'print' \(builtins.print\): its parameter 'args' is \*args"):
+        tool_of(print)
+    with pytest.raises(rt.DefinitionError, match="does not tell what it takes"):
+        rt.tool(name="most")(max)
+    with pytest.raises(rt.DefinitionError, match="description=…"):
+        rt.tool(description=3)(get_weather)  # type: ignore[call-overload]
 
 
 def test_an_object_that_lists_its_tools_stands_for_them() -> None:
