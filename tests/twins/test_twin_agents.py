@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -350,3 +351,27 @@ def test_a_future_of_an_agents_answer_can_be_mapped() -> None:
         agent = system.spawn(rt.Agent, model="scripted:Hello!")
         future = agent.ask("hi", block=False)
         assert future.map(lambda reply: reply.content).get(timeout=10) == "Hello!"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_ctrl_c_ends_the_turn_that_one_waits_for_and_the_agent_goes_on(streamed: bool) -> None:
+    began, left = threading.Event(), threading.Event()
+
+    def interrupt() -> None:
+        began.wait(10)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with retinue.sync.ActorSystem() as system:
+        agent = system.spawn(rt.Agent, model=system.spawn(Stuck, began, left))
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):
+            if streamed:
+                with agent.stream("hi") as events:
+                    list(events)
+            else:
+                agent.ask("hi")
+        interrupting.join()
+        assert left.wait(10)
+        assert agent.ask(rt.GetMemory()).items == ()
+        assert agent.ask(rt.Cancel()) is False
