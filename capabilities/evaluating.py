@@ -11,7 +11,7 @@ from typing import Any, NewType, TypeVar, get_origin, get_type_hints
 
 from retinue.mailbox.annotations import Unresolved
 
-__all__ = ["evaluate_in", "names_around", "namespace_of"]
+__all__ = ["evaluate_in", "names_around", "namespace_of", "unwrapped"]
 
 _DEEPEST = 32
 
@@ -39,9 +39,19 @@ def evaluate_in(annotation: Any, module: str | Mapping[str, Any], names: Mapping
         return Unresolved
 
 
+def unwrapped(function: Any) -> Any:
+    """The function within partials and wrappers; itself where they lead nowhere, as with an object that has every attribute."""
+    try:
+        while isinstance(function, functools.partial):
+            function = function.func
+        return inspect.unwrap(function)
+    except ValueError:
+        return function
+
+
 def namespace_of(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The globals in which a function's annotations are written, and the names that it has closed over or is generic in."""
-    inner: Any = inspect.unwrap(function.func if isinstance(function, functools.partial) else function)
+    inner: Any = unwrapped(function)
     inner = getattr(inner, "__func__", inner)
     if not isinstance(inner, types.FunctionType):
         call = getattr(type(inner), "__call__", None)  # noqa: B004 - the object's own code is wanted
@@ -59,8 +69,10 @@ def namespace_of(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str
 
 def names_around(function: Callable[..., Any]) -> dict[str, Any]:
     """What is defined at this moment in the functions around one that is being defined; to be called where that happens."""
-    inner: Any = getattr(inspect.unwrap(function), "__func__", inspect.unwrap(function))
+    inner: Any = getattr(unwrapped(function), "__func__", unwrapped(function))
     qualname = getattr(inner, "__qualname__", "")
+    if not isinstance(qualname, str):
+        return {}
     around: set[str] = set()
     while "." in qualname:
         qualname = qualname.rpartition(".")[0].removesuffix(".<locals>")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, get_args, get_origin
 import attrs
 
 from retinue.capabilities.docstrings import documentation_of
-from retinue.capabilities.evaluating import evaluate_in, namespace_of
+from retinue.capabilities.evaluating import evaluate_in, namespace_of, unwrapped
 from retinue.capabilities.tool_context import ToolContext
 from retinue.mailbox.annotations import Unresolved
 from retinue.security.errors import DefinitionError
@@ -58,11 +58,11 @@ class Signature:
 
 def place_of(function: Any) -> str:
     """Where a function is defined, for texts: `weather.get_weather`."""
-    inner = inspect.unwrap(function) if callable(function) else function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
-    return f"{getattr(inner, '__module__', None) or '?'}.{name}"
+    inner = unwrapped(function) if callable(function) else function
+    name, module = getattr(inner, "__qualname__", None), getattr(inner, "__module__", None)
+    if not isinstance(name, str) or not isinstance(module, str):  # an object that is called
+        name, module = type(inner).__qualname__, type(inner).__module__
+    return f"{module}.{name}"
 
 
 def kind_of_function(function: Any) -> str:
