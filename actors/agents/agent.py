@@ -28,6 +28,7 @@ from retinue.actors.agents.message import (
 )
 from retinue.actors.agents.output import choose_mode, output_type
 from retinue.actors.agents.parking import session_of
+from retinue.actors.agents.phases import PHASES
 from retinue.actors.agents.session import Session
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.coercing import TakesText
@@ -35,6 +36,7 @@ from retinue.actors.runtime.ref import Ref
 from retinue.actors.tools.executor import spawn_executor
 from retinue.capabilities.artifacts import ArtifactStore
 from retinue.security.errors import DefinitionError, Denied
+from retinue.security.guardrails import STAGES
 
 if TYPE_CHECKING:
     from retinue.actors.agents.parsers import Parser
@@ -137,10 +139,11 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         d.output = None if output is None or output is str else output_type(output)
         d.mode = output_mode or choose_mode(bool(self._tools), native=False)
         d.hooks = compile_hooks(hooks)
+        d.phases = frozenset(phase for phase in PHASES if d.hooks.has(phase))
+        d.stages = frozenset(stage for stage in STAGES if d.guards.has(stage))
         d.limits = limits or RunLimits()
         d.wait = wait_for_approvals
         d.artifacts = ArtifactStore()
-        d._reader = None
         d.asking = Asking(
             max_tokens=max_tokens,
             temperature=temperature,

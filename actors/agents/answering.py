@@ -73,7 +73,7 @@ class Answering:
             return None
 
     async def _fit(self, turn: Turn, text: str) -> AgentMessage:
-        if turn.d.guards.has("output"):
+        if "output" in turn.d.stages:
             text = await turn.d.guards.output(text)
         return turn.reply(text, formatted=self._kind.decode(text))
 

@@ -87,14 +87,13 @@ async def all_at_once(
 async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
     """Carries one call out as the model wrote it."""
     turn.tell(ToolStarted(call.id, call.name, call.arguments))
-    hooks = turn.d.hooks
     if call.truncated:
         return await finish(
             turn,
             call,
             ToolResult.failed("arguments", "the call was cut off by the limit of your answer's length, so it was not run: make it shorter"),
         )
-    if hooks and hooks.has("before_tool_call"):
+    if "before_tool_call" in turn.d.phases:
         try:
             call = await turn.run_hooks("before_tool_call", call)
         except HookBlocked as blocked:
@@ -106,7 +105,7 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
         return await finish(turn, call, _read_on(turn, call))
     try:
         message = seat.tool.decode(call.arguments)
-        if turn.d.guards.has("tool"):
+        if "tool" in turn.d.stages:
             message = await guarded(turn, seat, message)
     except BadArguments as error:
         return await finish(turn, call, ToolResult.failed("arguments", str(error)))
@@ -207,8 +206,7 @@ def _read_on(turn: Turn, call: ToolCall) -> ToolResult:
 
 async def finish(turn: Turn, call: ToolCall, result: ToolResult) -> Step:
     """The step that a result makes in memory, after the hooks have seen it."""
-    hooks = turn.d.hooks
-    if hooks and hooks.has("after_tool_result"):
+    if "after_tool_result" in turn.d.phases:
         result = await turn.run_hooks("after_tool_result", result)
     if result.artifact is not None:
         turn.has_artifacts = True

@@ -121,6 +121,7 @@ class Definition:
         output: The type of its answers, or None for text.
         mode: How the model is told of that type: "tool", "native" or "prompted".
         hooks, guards: As they were compiled.
+        phases, stages: Where hooks and guardrails stand at all.
         limits: How much a run may use.
         wait: Whether a run waits for approvals.
         asking: How the model is asked.
@@ -128,7 +129,7 @@ class Definition:
     """
 
     __slots__ = (
-        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "output", "parser", "path", "wait",
+        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "output", "parser", "path", "phases", "stages", "wait",
     )  # fmt: skip
 
     name: str
@@ -142,11 +143,16 @@ class Definition:
     mode: str
     hooks: Hooks
     guards: Guards
+    phases: frozenset[str]
+    stages: frozenset[str]
     limits: RunLimits
     wait: bool
     asking: Asking
     artifacts: ArtifactStore
     _reader: Tool[Any, Any] | None
+
+    def __init__(self) -> None:
+        self._reader = None
 
     def reader(self) -> Tool[Any, Any]:
         """The tool by which a model reads on in an output that was too long. The session itself answers its calls: what it reads is the session's own."""

@@ -49,8 +49,7 @@ def session_of(run: str) -> str:
 async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[ParkedCall]) -> ApprovalRequired:
     """Sets the run aside; the error that its asker gets."""
     requests = tuple(request for call in waiting for request in call.requests)
-    hooks = turn.d.hooks
-    if hooks and hooks.has("on_approval_required"):
+    if "on_approval_required" in turn.d.phases:
         await turn.run_hooks("on_approval_required", requests)
     run = turn.run_id()
     turn.home.park(
@@ -160,7 +159,7 @@ async def _decide(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[App
     try:
         if message is None:
             message = seat.tool.decode(call.arguments)
-        if turn.d.guards.has("tool"):
+        if "tool" in turn.d.stages:
             message = await guarded(turn, seat, message)
     except BadArguments as error:
         return ToolResult.failed("arguments", str(error))

@@ -165,11 +165,11 @@ class Turn:
 
     async def go(self, message: AgentMessage) -> AgentMessage:
         """Runs from a message to its answer; memory holds both then."""
-        hooks, guards = self.d.hooks, self.d.guards
-        if hooks and hooks.has("before_run"):
+        d = self.d
+        if "before_run" in d.phases:
             message = await self.run_hooks("before_run", message)
-        if guards.has("input"):
-            message = await guards.input(message, self.notice)
+        if "input" in d.stages:
+            message = await d.guards.input(message, self.notice)
         self.items.append(message)
         return await self._loop()
 
@@ -179,7 +179,7 @@ class Turn:
         self.number = parked.turn
         self.items.extend(parked.items)
         self.spent.go_on(parked.spent, parked.usage)
-        if self.d.hooks and self.d.hooks.has("on_resume"):
+        if "on_resume" in self.d.phases:
             await self.run_hooks("on_resume", request)
         calls = parked.items[-1]
         assert isinstance(calls, Step)
@@ -221,7 +221,7 @@ class Turn:
                     await self._say(parsed.thought)
             self.said.clear()
             said, thought = completion.text, completion.reasoning or None
-            if self.d.guards.has("output"):
+            if "output" in self.d.stages:
                 said, thought = await self.guarded(said), await self.guarded(thought)
             step = Step("tool_calls", said, True, None, None, calls, None, self.number, thought)
             self.items.append(step)
@@ -249,7 +249,7 @@ class Turn:
     async def _ask_model(self) -> Completion:
         d, spent = self.d, self.spent
         request = await self._request()
-        if d.hooks and d.hooks.has("before_model_request"):
+        if "before_model_request" in d.phases:
             request = await self.run_hooks("before_model_request", request)
         most = spent.before_model(request.messages, request.tools, request.max_tokens, self.budget)
         if most != request.max_tokens:
@@ -263,7 +263,7 @@ class Turn:
                 spent.timeout()  # it was the run's own time that is over
             raise
         spent.after_model(completion.usage)
-        if d.hooks and d.hooks.has("after_model_response"):
+        if "after_model_response" in d.phases:
             completion = await self.run_hooks("after_model_response", completion)
         return completion
 
@@ -298,8 +298,8 @@ class Turn:
     async def _stream(self, request: Complete, timeout: float | None) -> Completion:
         """Asks the model for an answer in pieces, and gives them to the reader."""
         guards = self.d.guards
-        shown = guards.stream() if guards.has("output") else None
-        thought = guards.stream() if guards.has("output") else None
+        shown = guards.stream() if "output" in self.d.stages else None
+        thought = guards.stream() if "output" in self.d.stages else None
         silent = self.d.parser is not None
         completion: Completion | None = None
         self.said.clear()
@@ -342,7 +342,7 @@ class Turn:
         text, kind = completion.text, None
         if not text and completion.refusal:
             text, kind = completion.refusal, "refusal"
-        if self.d.guards.has("output"):
+        if "output" in self.d.stages:
             text = await self.d.guards.output(text, self.notice)
         return self.reply(text, partial=completion.finish_reason in CUT, kind=kind)
 
@@ -364,10 +364,10 @@ class Turn:
 
     async def guarded(self, text: Any) -> Any:
         """What the model has said or thought on the way to its answer, as memory and whoever reads it may have it."""
-        return await self.d.guards.output(text) if text and self.d.guards.has("output") else text
+        return await self.d.guards.output(text) if text and "output" in self.d.stages else text
 
     async def _say(self, text: str) -> None:
-        if self.d.guards.has("output"):
+        if "output" in self.d.stages:
             text = await self.d.guards.output(text, self.notice)
         if text:
             await emit(TextDelta(text))
@@ -379,8 +379,7 @@ class Turn:
     async def _end(self, answer: AgentMessage) -> AgentMessage:
         """Commits the run; what the caller sees."""
         seen = answer
-        hooks = self.d.hooks
-        if hooks and hooks.has("after_run"):
+        if "after_run" in self.d.phases:
             seen = await self.run_hooks("after_run", answer)
         self.items.append(answer if answer.formatted is None else own_message(answer, self.d.path))
         self.home.commit(self)

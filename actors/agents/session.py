@@ -89,9 +89,9 @@ class Session(Actor):
         self._running[key] = self.ctx.interrupter()
         try:
             if request.__class__ is AgentMessage:
-                message = self._taken(request)
-                d = self._d
-                turn = Turn(self, d, self._state, Spent(d.limits), d.box, message.session, streamed=streamed, wait=d.wait)
+                d, state = self._d, self._keeper.get(key)
+                message = self._taken(request, state)
+                turn = Turn(self, d, state, Spent(d.limits), d.box, message.session, streamed=streamed, wait=d.wait)
                 return await self._settled(turn, turn.go(message))
             if isinstance(request, Resume):
                 return await self._resume(request, streamed)
@@ -99,8 +99,7 @@ class Session(Actor):
         finally:
             self._running.pop(key, None)
 
-    def _taken(self, message: AgentMessage) -> AgentMessage:
-        state = self._state
+    def _taken(self, message: AgentMessage, state: SessionState) -> AgentMessage:
         if state.parked:
             run = next(iter(state.parked))
             raise RunParked(
@@ -112,11 +111,11 @@ class Session(Actor):
 
     async def _run_with(self, options: Run, streamed: bool) -> AgentMessage:
         said = options.message
-        message = self._taken(AgentMessage(said) if isinstance(said, str) else said)
-        d = self._d
+        d, state = self._d, self._state
+        message = self._taken(AgentMessage(said) if isinstance(said, str) else said, state)
         wait = d.wait if options.wait_for_approvals is None else options.wait_for_approvals
         spent = Spent(narrower(d.limits, options.limits))
-        turn = Turn(self, d, self._state, spent, d.box, message.session, streamed=streamed, wait=wait, extra_tools=options.tools)
+        turn = Turn(self, d, state, spent, d.box, message.session, streamed=streamed, wait=wait, extra_tools=options.tools)
         return await self._with_tools(turn, lambda: turn.go(message))
 
     async def _resume(self, request: Resume, streamed: bool) -> AgentMessage:
@@ -155,7 +154,7 @@ class Session(Actor):
         except RunLimitReached as reached:
             raise turn.over(reached) from None
         except Exception as error:
-            if not (self._d.hooks and self._d.hooks.has("on_error")):
+            if "on_error" not in self._d.phases:
                 raise
             instead = await turn.run_hooks("on_error", error)
             if instead is error:
@@ -226,7 +225,7 @@ class Session(Actor):
 
     def commit(self, turn: Turn) -> None:
         """Takes over what a run did: the one assignment by which memory changes. (Nothing waits in a session for a run to end, so a parked one is this one.)"""
-        self._put(SessionState(self._state.items + tuple(turn.items), turn=turn.number, has_artifacts=turn.has_artifacts))
+        self._put(SessionState(turn.state.items + tuple(turn.items), turn=turn.number, has_artifacts=turn.has_artifacts))
 
     def park(self, run: ParkedRun) -> None:
         """Sets a run aside."""
