@@ -11,19 +11,23 @@ from types import ModuleType
 from housekeeping import ROOT
 
 
-def run_example(name: str, *arguments: str, code: int = 0) -> str:
+def run_example(name: str, *arguments: str, code: int = 0, stdin: str = "") -> str:
     """Return what the example printed. Fails where it ended with another exit code, took too long, or left something unexpected behind."""
-    done = run(name, *arguments)
+    done = run(name, *arguments, stdin=stdin)
     assert done.returncode == code, f"{name} ended with {done.returncode}\n{done.stdout}{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr
     assert "never awaited" not in done.stderr, done.stderr
     return done.stdout
 
 
-def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def environ() -> dict[str, str]:
+    """The environment of an example."""
+    return {**os.environ, "PYTHONWARNINGS": "default"}
+
+
+def run(name: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
-    environ = {**os.environ, "PYTHONWARNINGS": "default"}
-    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+    return subprocess.run(command, cwd=ROOT, env=environ(), capture_output=True, text=True, check=False, timeout=60, input=stdin)
 
 
 def load_example(name: str) -> ModuleType:
