@@ -41,8 +41,11 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
     if kernel.labelled:
         answered(delivery)
     if (
-        kernel.loopback is not None and not delivery.handler.streams and not kernel.household.owns(cell)
-    ):  # a stream's items were, one by one
+        kernel.loopback is not None
+        and slot.__class__ is not TakenSlot  # somebody else answers
+        and not delivery.handler.streams  # its items were, one by one
+        and not kernel.household.owns(cell)
+    ):
         try:
             value = kernel.loopback.reply(delivery, value)
         except Exception as error:
