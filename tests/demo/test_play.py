@@ -67,7 +67,7 @@ async def test_watching_leaves_no_dead_letter_and_no_open_ask(terminal):
 @pytest.mark.parametrize("terminal", [False, True])
 async def test_a_models_error_is_raised_bare_after_what_was_said_was_shown(terminal):
     screen = console(terminal=terminal)
-    choice = llm.Choice(kind="scripted", model="scripted", script=(llm.ModelFailed("out of memory"),))
+    choice = llm.Choice(kind="scripted", model="scripted", script=(llm.ModelFailed("out of memory"),) * 3)
     async with rt.ActorSystem() as system:
         with pytest.raises(llm.ModelFailed, match="out of memory"):
             await play(system, choice, "tea", screen)

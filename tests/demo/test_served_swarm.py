@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 import retinue as rt
+from retinue.actors.llm.messages import Complete
 from retinue.demo import prompts
-from retinue.demo.prompts import Manner, script_for
+from retinue.demo.prompts import script_for
 from retinue.demo.served import _answer, swarm
 from retinue.demo.swarm import Compose, Review
 
 
 @pytest.mark.parametrize("topic", ["tea", "Dr. Who", "love?", "what begins. Use it", "how things begin", "a\nb"])
 def test_the_script_finds_the_topic_in_every_prompt(topic: str) -> None:
-    manner = Manner()
-    requests = [
-        *prompts.questions(manner, topic),
-        prompts.draft(manner, topic, ("One.", "Two.")),
-        prompts.review(manner, topic, "A text about this."),
-        prompts.closing(manner, topic, "A text.", "Say more about it."),
-    ]
+    asked = {
+        prompts.ONE_SENTENCE: (*prompts.questions(topic), prompts.closing(topic, "Say more about it.")),
+        prompts.WRITER: (prompts.draft(topic, ("One.", "Two.")),),
+        prompts.CRITIC: (prompts.review(topic, "A text about this."),),
+    }
+    requests = [Complete.of(text, system=system) for system, texts in asked.items() for text in texts]
     assert [_answer(request) for request in requests] == [script_for(topic)(request) for request in requests]
 
 

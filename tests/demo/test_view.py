@@ -58,6 +58,16 @@ def test_the_picture_shows_actors_mailboxes_messages_and_counts():
     assert "12 s" in text
 
 
+def test_an_agents_sessions_and_its_desk_are_one_row_with_the_agent():
+    family = [
+        actor("/user/writer", "idle", handled=2),
+        actor("/user/writer/sessions/desk-0:root", "running", queued=3, handled=1),
+        actor("/user/writer/desk", "running", queued=2, failures=1),
+    ]
+    text = drawn(render(attrs.evolve(SNAPSHOT, actors=family)))
+    assert [line.split() for line in text.splitlines() if line.split()[:1] == ["writer"]] == [["writer", "running", "3", "███", "3", "1"]]
+
+
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_the_picture_keeps_within_the_terminal(width):
     assert all(len(line) <= width for line in drawn(render(SNAPSHOT), width).splitlines())

@@ -1,13 +1,14 @@
-"""What the swarm says to its model, and what a scripted model answers. The prompts are short: a very small model has to follow them."""
+"""What the swarm's agents are told and asked, and what a scripted model answers. The prompts are short: a very small model has to follow them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 
-from retinue.actors.llm.messages import ChatMessage, Complete
+from retinue.actors.llm.messages import Complete
 
 __all__ = ["Manner", "closing", "draft", "questions", "review", "script_for", "whole_sentences"]
 
@@ -20,7 +21,7 @@ _SENTENCES = re.compile(r".*[.!?…][\"'”’)]*(?=\s|$)", re.DOTALL)
 
 @attrs.frozen(kw_only=True)
 class Manner:
-    """How completions are asked for.
+    """How the agents ask their model.
 
     Attributes:
         generosity: What the token limits (60 at most) are multiplied with. Default 1, for the embedded model; models that think before
@@ -33,32 +34,29 @@ class Manner:
     temperature: float | None = None
     seed: int | None = None
 
-    def ask(self, prompt: str, *, system: str, tokens: int, before: tuple[ChatMessage, ...] = ()) -> Complete:
-        """Make the request of one prompt, with what was said before it."""
-        messages = (ChatMessage("system", system), *before, ChatMessage("user", prompt))
-        return Complete(messages, max_tokens=tokens * self.generosity, temperature=self.temperature, seed=self.seed)
+    def options(self, tokens: int) -> dict[str, Any]:
+        """An agent's options, where an answer is to have so many tokens."""
+        return {"max_tokens": tokens * self.generosity, "temperature": self.temperature, "seed": self.seed}
 
 
-def questions(manner: Manner, topic: str) -> tuple[Complete, ...]:
-    """The researcher's questions; they do not depend on each other, and are asked at once."""
-    prompts = (f"What is surprising about {topic}?", f"How did {topic} begin?", f"Why do people love {topic}?")
-    return tuple(manner.ask(prompt, system=ONE_SENTENCE, tokens=36) for prompt in prompts)
+def questions(topic: str) -> tuple[str, ...]:
+    """What the researcher asks; the questions do not depend on each other, and are asked at once."""
+    return f"What is surprising about {topic}?", f"How did {topic} begin?", f"Why do people love {topic}?"
 
 
-def draft(manner: Manner, topic: str, notes: tuple[str, ...]) -> Complete:
-    """The writer's first request."""
-    return manner.ask(f"Write about {topic}. Use these notes: {' '.join(notes)}", system=WRITER, tokens=56)
+def draft(topic: str, notes: Sequence[str]) -> str:
+    """What the writer is told first."""
+    return f"Write about {topic}. Use these notes: {' '.join(notes)}"
 
 
-def review(manner: Manner, topic: str, text: str) -> Complete:
-    """The critic's request."""
-    return manner.ask(f"What does this text about {topic} not tell?\n\n{text}", system=CRITIC, tokens=32)
+def review(topic: str, text: str) -> str:
+    """What the critic is asked."""
+    return f"What does this text about {topic} not tell?\n\n{text}"
 
 
-def closing(manner: Manner, topic: str, text: str, advice: str) -> Complete:
-    """The writer's second request: the model is shown the text as its own, and the critic's word as the answer to it."""
-    before = (ChatMessage("user", f"Tell one thing about {topic}."), ChatMessage("assistant", text))
-    return manner.ask(f"{advice} Tell one more thing about {topic}.", system=ONE_SENTENCE, tokens=40, before=before)
+def closing(topic: str, advice: str) -> str:
+    """What the writer is told then; its draft stands before it, as its own words."""
+    return f"{advice} Tell one more thing about {topic}."
 
 
 def whole_sentences(text: str) -> str:
@@ -71,8 +69,7 @@ def whole_sentences(text: str) -> str:
 def script_for(topic: str) -> Callable[[Complete], str]:
     """Make the function that answers the swarm's prompts where there is no model. It knows nothing, and says so."""
     title = topic[:1].upper() + topic[1:]
-    manner = Manner()
-    surprising, begin, love = (request.messages for request in questions(manner, topic))
+    surprising, begin, love = questions(topic)
     notes = {
         surprising: f"The most surprising thing about {topic} is how little a script knows of it.",
         begin: f"{title}: it all began long before this script was written.",
@@ -84,7 +81,7 @@ def script_for(topic: str) -> Callable[[Complete], str]:
     }
 
     def answer(request: Complete) -> str:
-        found = notes.get(request.messages) or by_role.get(request.messages[0].content)
+        found = notes.get(request.messages[-1].content) or by_role.get(request.messages[0].content)
         return found or "Ask a real model next time."
 
     return answer

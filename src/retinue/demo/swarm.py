@@ -1,8 +1,8 @@
-"""The swarm's actors.
+"""The swarm's actors: three agents, their model, and a chronicle.
 
-The writer is asked for an article. It asks the researcher for notes, the model for a draft, the critic for a word on it, and the model
-again for an end. The researcher asks the model all its questions at once; they wait in the model's mailbox. Each of them tells the
-chronicle what it says and hears, and whoever watches asks the chronicle.
+The writer is asked for an article. It asks the researcher for notes, its model for a draft, the critic for a word on it, and its model
+again for an end. The researcher asks the model all its questions at once, each in a session of its own; they wait in the model's mailbox.
+Hooks of the agents tell the chronicle what they say and hear, and whoever watches asks the chronicle.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 import attrs
@@ -20,15 +21,31 @@ import retinue as rt
 from retinue.actors.llm.choose import Choice
 from retinue.actors.llm.deployment import Deployment
 from retinue.actors.llm.errors import ModelError
-from retinue.actors.llm.messages import Complete
+from retinue.actors.llm.messages import Completion
 from retinue.actors.runtime.context import Deferred
 from retinue.demo import prompts
 from retinue.demo.prompts import Manner, whole_sentences
 
-__all__ = ["Article", "Chronicle", "Compose", "Critic", "Line", "Research", "Researcher", "Review", "Said", "Since", "Swarm", "Writer"]
+__all__ = [
+    "Article",
+    "Chronicle",
+    "Compose",
+    "Critic",
+    "Desk",
+    "Line",
+    "Member",
+    "Research",
+    "Researcher",
+    "Review",
+    "Said",
+    "Since",
+    "Swarm",
+    "Writer",
+]
 
 T = TypeVar("T")
 
+_SESSIONS = 256  # that an agent of the swarm remembers
 _PATIENCE = 600.0  # seconds: a small model on a busy machine is slow, and an endpoint may be
 
 
@@ -138,77 +155,128 @@ class Chronicle(rt.Actor):
         return tuple(self._lines)[max(0, seen - self._forgotten) :]
 
 
-class Member(rt.Actor):
-    """What the members of the swarm share.
+class Desk(rt.Actor):
+    """Where an agent does what takes more than one message: it asks the agents, each time in a session of its own, and the agents ask the model.
+
+    Args:
+        own: The agent whose desk it is.
+        chronicle: Whom to tell what is said from agent to agent.
+        others: The agents that it works with, by name.
+    """
+
+    def __init__(self, own: rt.Ref[rt.Agent], chronicle: rt.Ref[Chronicle], **others: rt.Ref[rt.Agent]) -> None:
+        self.own = own
+        self.chronicle = chronicle
+        self.others = others
+        self._count = count()
+
+    @rt.handler(requires="swarm.work", raises=ModelError)
+    async def research(self, message: Research) -> tuple[str, ...]:
+        """Ask all questions at once, each in a session; the answers come back in the order of the questions."""
+        asks = [partial(self._answer, self.own, question, self._session()) for question in prompts.questions(message.topic)]
+        return tuple(await together(asks))
+
+    @rt.handler(requires="swarm.work", raises=ModelError)
+    async def review(self, message: Review) -> str:
+        """Say what a text lacks."""
+        return await self._answer(self.own, prompts.review(message.topic, message.text), self._session())
+
+    @rt.handler(requires="swarm.work", raises=ModelError)
+    async def compose(self, message: Compose) -> Article:
+        """Write an article: notes, a draft, a review, and an end that answers it."""
+        topic, session = message.topic, self._session()
+        self._note("researcher", f"Find out about {topic}.")
+        notes = await self.others["researcher"].ask(Research(topic))
+        draft = await self._answer(self.own, prompts.draft(topic, notes), session)
+        self._note("critic", draft)
+        advice = await self.others["critic"].ask(Review(topic, draft))
+        end = await self._answer(self.own, prompts.closing(topic, advice), session)
+        return Article(topic, notes, draft, advice, f"{draft} {end}")
+
+    def _session(self) -> str:
+        return f"desk-{next(self._count)}"
+
+    async def _answer(self, agent: rt.Ref[rt.Agent], text: str, session: str) -> str:
+        answer = await agent.ask(rt.AgentMessage(text, session=session), timeout=_PATIENCE)
+        return str(answer.content)
+
+    def _note(self, listener: str, text: str) -> None:
+        self.chronicle.tell(Said(Line(_name(self.own), listener, text)))
+
+
+class Member(rt.Agent):
+    """An agent of the swarm: it has a desk, and its model's words are told to the chronicle, cut back to whole sentences.
 
     Args:
         model: The model to talk to.
         chronicle: Whom to tell what was said.
-        manner: How completions are asked for.
+        options: As for `rt.Agent`.
+        others: The agents that its desk works with, by name.
     """
 
-    def __init__(self, model: rt.Ref[Deployment], chronicle: rt.Ref[Chronicle], manner: Manner) -> None:
-        self.model = model
+    def __init__(
+        self, model: rt.Ref[Deployment], chronicle: rt.Ref[Chronicle], options: dict[str, Any], **others: rt.Ref[rt.Agent]
+    ) -> None:
+        super().__init__(model=model, hooks=minutes(chronicle, _name(model)), sessions=_SESSIONS, **options)
         self.chronicle = chronicle
-        self.manner = manner
+        self.others = others
 
-    async def think(self, request: Complete) -> str:
-        """Ask the model, and return what it said in whole sentences."""
-        self.note(self.model, request.messages[-1].content)
-        answer = await self.model.ask(request)
-        text = whole_sentences(answer.text)
-        self.chronicle.tell(Said(Line(_name(self.model), _name(self.ctx.ref), text, answer.completion_tokens)))
-        return text
-
-    def note(self, listener: rt.Ref[Any], text: str) -> None:
-        """Tell the chronicle what this actor says to another."""
-        self.chronicle.tell(Said(Line(_name(self.ctx.ref), _name(listener), text)))
+    async def on_start(self) -> None:
+        """Starts what an agent has, and the desk."""
+        await super().on_start()
+        self.desk = await self.ctx.spawn(Desk, self.ctx.ref, self.chronicle, name="desk", **self.others)
 
 
 class Researcher(Member):
     """Finds out about a topic."""
 
     @rt.handler(requires="swarm.work", raises=ModelError)
-    async def research(self, message: Research) -> tuple[str, ...]:
-        """Ask all questions at once; the answers come back in the order of the questions."""
-        return tuple(await together([partial(self.think, question) for question in prompts.questions(self.manner, message.topic)]))
+    def research(self, message: Research) -> Any:
+        """Notes on a topic."""
+        self.ctx.forward(self.desk, message)
 
 
 class Critic(Member):
     """Has a word to say on every text."""
 
     @rt.handler(requires="swarm.work", raises=ModelError)
-    async def review(self, message: Review) -> str:
-        """Say what a text lacks."""
-        return await self.think(prompts.review(self.manner, message.topic, message.text))
+    def review(self, message: Review) -> Any:
+        """A word on a text."""
+        self.ctx.forward(self.desk, message)
 
 
 class Writer(Member):
     """Makes an article, with the help of the others."""
 
-    def __init__(
-        self,
-        model: rt.Ref[Deployment],
-        chronicle: rt.Ref[Chronicle],
-        manner: Manner,
-        researcher: rt.Ref[Researcher],
-        critic: rt.Ref[Critic],
-    ) -> None:
-        super().__init__(model, chronicle, manner)
-        self.researcher = researcher
-        self.critic = critic
-
     @rt.handler(requires="swarm.work", raises=ModelError)
-    async def compose(self, message: Compose) -> Article:
-        """Write an article: notes, a draft, a review, and an end that answers it."""
-        topic = message.topic
-        self.note(self.researcher, f"Find out about {topic}.")
-        notes = await self.researcher.ask(Research(topic))
-        draft = await self.think(prompts.draft(self.manner, topic, notes))
-        self.note(self.critic, draft)
-        advice = await self.critic.ask(Review(topic, draft))
-        end = await self.think(prompts.closing(self.manner, topic, draft, advice))
-        return Article(topic, notes, draft, advice, f"{draft} {end}")
+    def compose(self, message: Compose) -> Any:
+        """An article on a topic."""
+        self.ctx.forward(self.desk, message)
+
+
+def minutes(chronicle: rt.Ref[Chronicle], model: str) -> list[Any]:
+    """Hooks that tell the chronicle what an agent asks its model and what the model says."""
+
+    def name(about: rt.HookContext) -> str:
+        return about.agent.rpartition("/")[2]
+
+    @rt.hook("before_model_request")
+    def asked(about: rt.HookContext) -> None:
+        chronicle.tell(Said(Line(name(about), model, about.payload.messages[-1].content)))
+
+    @rt.hook("after_model_response")
+    def answered(about: rt.HookContext) -> rt.Replace:
+        completion: Completion = about.payload
+        text = whole_sentences(completion.text)
+        chronicle.tell(Said(Line(model, name(about), text, completion.completion_tokens)))
+        return rt.Replace(attrs.evolve(completion, text=text))
+
+    return [asked, answered]
+
+
+def instructions(conversation: rt.Conversation) -> str:
+    """The writer's: two sentences at first, and then one more."""
+    return prompts.WRITER if len(conversation.items) == 1 else prompts.ONE_SENTENCE
 
 
 @attrs.frozen
@@ -230,10 +298,13 @@ class Swarm:
         """Spawn the swarm, the model first. The members may ask the model and write the chronicle, and nothing else."""
         model = await choice.spawn(system)
         chronicle = await system.spawn(Chronicle, name="chronicle")
-        grant = ["swarm.work", "model.complete", "chronicle.write"]
-        researcher = await system.spawn(Researcher, model, chronicle, manner, name="researcher", grant=grant)
-        critic = await system.spawn(Critic, model, chronicle, manner, name="critic", grant=grant)
-        writer = await system.spawn(Writer, model, chronicle, manner, researcher, critic, name="writer", grant=grant)
+        work: dict[str, Any] = {"grant": ["swarm.work", "model.complete", "chronicle.write"]}
+        short = {"instructions": prompts.ONE_SENTENCE, **manner.options(36)}
+        strict = {"instructions": prompts.CRITIC, **manner.options(32)}
+        lively = {"instructions": instructions, **manner.options(56)}
+        researcher = await system.spawn(Researcher, model, chronicle, short, name="researcher", **work)
+        critic = await system.spawn(Critic, model, chronicle, strict, name="critic", **work)
+        writer = await system.spawn(Writer, model, chronicle, lively, researcher=researcher, critic=critic, name="writer", **work)
         return cls(model, chronicle, writer)
 
 

@@ -55,7 +55,7 @@ def as_text(line: Line) -> str:
 
 
 def render(snapshot: Snapshot) -> RenderableType:
-    """Draw a snapshot."""
+    """Draw a snapshot: what is below an actor counts as part of it."""
     system = snapshot.system
     counts = Text(
         f"{snapshot.seconds:.0f} s   sent {system.sent} = handled {system.handled} + queued {system.queued} + dead letters {system.dead_letters}",
@@ -82,15 +82,19 @@ def _actors(actors: Sequence[ActorStatistics]) -> Table:
     table.add_column("mailbox", min_width=_WIDEST_BAR + 3)
     for heading in ("handled", "failures"):
         table.add_column(heading, justify="right")
-    for actor in sorted(actors, key=_place):
-        name = _name(actor)
-        waiting = _waiting(actor)
+    families: dict[str, list[ActorStatistics]] = {}
+    for actor in actors:
+        families.setdefault(_name(actor), []).append(actor)
+    for name in sorted(families, key=_place):
+        family = families[name]
+        waiting, failures = sum(map(_waiting, family)), sum(actor.failures for actor in family)
+        state = "running" if any(actor.state == "running" for actor in family) else family[0].state
         table.add_row(
             Text(name, style=COLOURS.get(name, "")),
-            Text(actor.state, style="bold" if actor.state == "running" else "bright_black"),
+            Text(state, style="bold" if state == "running" else "bright_black"),
             Text(f"{waiting:>2} {'█' * min(waiting, _WIDEST_BAR)}", style="yellow" if waiting else "bright_black"),
-            str(actor.handled),
-            Text(str(actor.failures), style="bold red" if actor.failures else "bright_black"),
+            str(sum(actor.handled for actor in family)),
+            Text(str(failures), style="bold red" if failures else "bright_black"),
         )
     return table
 
@@ -116,9 +120,9 @@ def _waiting(actor: ActorStatistics) -> int:
 
 
 def _name(actor: ActorStatistics) -> str:
-    return actor.path.removeprefix("/user/")
+    """Whose it is: an agent's sessions and its desk are the agent's."""
+    return actor.path.removeprefix("/user/").partition("/")[0]
 
 
-def _place(actor: ActorStatistics) -> tuple[int, str]:
-    name = _name(actor)
+def _place(name: str) -> tuple[int, str]:
     return (MEMBERS.index(name) if name in MEMBERS else len(MEMBERS), name)
