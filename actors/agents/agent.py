@@ -266,7 +266,9 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
                     reason="subject",
                 )
             owner, of = subject or owner, tenant or (of if subject is None else None)
-        key = f"{_escaped(name)}:{_escaped(owner)}" if of is None else f"{_escaped(name)}:{_escaped(owner)}:{_escaped(of)}"
+        key = f"{name}:{owner}" if of is None else f"{name}:{owner}:{of}"
+        if "~" in key or key.count(":") > (1 if of is None else 2):
+            key = ":".join(_escaped(part) for part in (name, owner, of) if part is not None)
         return key if len(key) <= MAX_KEY else f"long~{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     def _session_of(self, run: object) -> str:
@@ -283,4 +285,4 @@ def _session(request: AgentMessage | Run) -> object:
 
 
 def _escaped(text: str) -> str:
-    return text if ":" not in text and "~" not in text else text.replace("~", "~t").replace(":", "~c")
+    return text.replace("~", "~t").replace(":", "~c")

@@ -16,6 +16,7 @@ from retinue.actors.agents.message import AgentMessage, Step
 from retinue.actors.agents.parsers import Parser
 from retinue.actors.agents.parsers_text import MixedToolParser, ToolParser
 from retinue.actors.llm.messages import ChatMessage, Role
+from retinue.mailbox.constructors import quicken
 from retinue.security.errors import DefinitionError
 
 __all__ = ["Aggregator", "Conversation", "Item", "Made", "continued", "default_aggregator", "few_shot", "repairs", "tool_aggregator"]
@@ -39,6 +40,8 @@ class Conversation:
     instructions: str = ""
     parser: Parser | None = None
 
+
+quicken(Conversation)
 
 Aggregator: TypeAlias = Callable[[Conversation], list[ChatMessage]]
 
@@ -82,6 +85,9 @@ class Made:
     parser: Parser | None
     messages: tuple[ChatMessage, ...]
     others: tuple[str, ...]
+
+
+quicken(Made)
 
 
 def continued(conversation: Conversation, made: Made | None = None) -> tuple[tuple[ChatMessage, ...], Made]:

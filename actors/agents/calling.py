@@ -86,7 +86,8 @@ async def all_at_once(
 
 async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
     """Carries one call out as the model wrote it."""
-    turn.tell(ToolStarted(call.id, call.name, call.arguments))
+    if turn.outbox is not None:
+        turn.tell(ToolStarted(call.id, call.name, call.arguments))
     if call.truncated:
         return await finish(
             turn,
@@ -213,7 +214,8 @@ async def finish(turn: Turn, call: ToolCall, result: ToolResult) -> Step:
     step = result_step(turn, call, result)
     if step.error in BAD:
         turn.bad = turn.spent.bad_call() or turn.bad
-    turn.tell(ToolFinished(call.id, call.name, step.ok, step.text))
+    if turn.outbox is not None:
+        turn.tell(ToolFinished(call.id, call.name, step.ok, step.text))
     return step
 
 

@@ -15,6 +15,7 @@ from retinue.actors.agents.events import ApprovalNeeded, Notice, ReasoningDelta,
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
 from retinue.capabilities.tool_results import ToolErrorKind
+from retinue.mailbox.constructors import quicken
 from retinue.mailbox.messages import Request, Stream, message
 
 __all__ = [
@@ -200,6 +201,9 @@ class Step:
     error: ToolErrorKind | None = None
     turn: int = 0
     reasoning: str | None = None
+
+
+quicken(Step)
 
 
 @attrs.frozen

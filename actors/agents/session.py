@@ -30,7 +30,7 @@ from retinue.actors.agents.message import (
 )
 from retinue.actors.agents.passing import Left, events_of
 from retinue.actors.agents.run import Turn, narrower
-from retinue.actors.agents.state import ParkedCall, ParkedRun, SessionState
+from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionState
 from retinue.actors.agents.views import load_state_dict, state_dict
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.tools.executor import spawn_executor
@@ -85,7 +85,9 @@ class Session(Actor):
                 yield event
 
     async def _run(self, request: Any, *, streamed: bool) -> AgentMessage:
-        key = self._key
+        key = self._own_key
+        if key is None:
+            key = self._find_key()
         self._running[key] = self.ctx.interrupter()
         try:
             if request.__class__ is AgentMessage:
@@ -212,8 +214,10 @@ class Session(Actor):
     @property
     def _key(self) -> str:
         key = self._own_key
-        if key is None:
-            key = self._own_key = self.ctx.key or ""
+        return self._find_key() if key is None else key
+
+    def _find_key(self) -> str:
+        key = self._own_key = self.ctx.key or ""
         return key
 
     @property
@@ -225,7 +229,7 @@ class Session(Actor):
 
     def commit(self, turn: Turn) -> None:
         """Takes over what a run did: the one assignment by which memory changes. (Nothing waits in a session for a run to end, so a parked one is this one.)"""
-        self._put(SessionState(turn.state.items + tuple(turn.items), turn=turn.number, has_artifacts=turn.has_artifacts))
+        self._keeper.put(self._own_key or "", SessionState(turn.state.items + tuple(turn.items), NONE, turn.number, turn.has_artifacts))
 
     def park(self, run: ParkedRun) -> None:
         """Sets a run aside."""

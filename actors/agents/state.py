@@ -11,9 +11,10 @@ import attrs
 from retinue.actors.agents.message import AgentMessage, RunLimits, Step
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
+from retinue.mailbox.constructors import quicken
 from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["EMPTY", "ParkedCall", "ParkedRun", "SessionState"]
+__all__ = ["EMPTY", "NONE", "ParkedCall", "ParkedRun", "SessionState"]
 
 
 @attrs.frozen
@@ -67,7 +68,8 @@ class ParkedRun:
         return tuple(request for waiting in self.waiting for request in waiting.requests)
 
 
-_NONE: Mapping[str, ParkedRun] = MappingProxyType({})
+NONE: Mapping[str, ParkedRun] = MappingProxyType({})
+"""No parked runs."""
 
 
 @attrs.frozen
@@ -84,9 +86,11 @@ class SessionState:
     __immutable__ = True
 
     items: tuple[AgentMessage | Step, ...] = ()
-    parked: Mapping[str, ParkedRun] = _NONE
+    parked: Mapping[str, ParkedRun] = NONE
     turn: int = 0
     has_artifacts: bool = False
 
+
+quicken(SessionState)
 
 EMPTY = SessionState()
