@@ -192,49 +192,49 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
 
     # What these return is ignored: the session answers. What they raise is an answer, whatever it is: nothing that is said restarts an agent, and costs it its memory.
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def answer(self, message: AgentMessage) -> Any:
         """A message for one of the sessions."""
         self.ctx.forward(self._sessions[self._key(message.session)], message)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def run_with(self, message: Run) -> Any:
         """The same, with options."""
         self.ctx.forward(self._sessions[self._key(_session(message))], message)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def resume(self, message: Resume) -> Any:
         """A parked run goes on."""
         self.ctx.forward(self._sessions[self._key(self._session_of(message.run))], message)
 
-    @handler(forwards=True, raises=Exception)
+    @handler(forwards=True, raises=Exception, open_to_all=True)
     def stream(self, message: StreamRun) -> Any:
         """Any of these, with a reader."""
         request = message.request
         session = self._session_of(request.run) if isinstance(request, Resume) else _session(request)
         self.ctx.forward(self._sessions[self._key(session)], message)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def get_memory(self, message: GetMemory) -> Any:
         """What does a session remember?"""
         self._hand_on(message)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def clear_memory(self, message: ClearMemory) -> Any:
         """Forget a session."""
         self._hand_on(message)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def get_state(self, message: GetState) -> Any:
         """A session as plain data."""
         self._hand_on(message)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def load_state(self, message: LoadState) -> Any:
         """A session from plain data."""
         self._hand_on(message)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def cancel(self, message: Cancel) -> Any:
         """Ends what a session is doing. It cannot be told by its own mailbox, which waits for just that."""
         session = self._session_of(message.run) if message.run is not None else message.session

@@ -62,22 +62,22 @@ class Session(Actor):
     # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
 
     # What goes wrong in a run is its answer, whatever it is (a tool, a hook or an aggregator may raise anything): nothing that is said restarts a session.
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     async def answer(self, message: AgentMessage) -> AgentMessage:
         """A message, and the agent's answer."""
         return await self._run(message, streamed=False)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     async def run_with(self, message: Run) -> AgentMessage:
         """The same, with options."""
         return await self._run(message, streamed=False)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     async def resume(self, message: Resume) -> AgentMessage:
         """A parked run goes on."""
         return await self._run(message, streamed=False)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     async def stream(self, message: StreamRun) -> AsyncIterator[AgentEvent]:
         """Any of these, with a reader."""
         async with aclosing(events_of(self._run(message.request, streamed=True))) as events:
@@ -170,7 +170,7 @@ class Session(Actor):
 
     # -- memory --------------------------------------------------------------------------------------------------------------------------------------
 
-    @handler
+    @handler(open_to_all=True)
     def get_memory(self, message: GetMemory) -> Memory:
         """What the session remembers."""
         items = self._state.items
@@ -179,7 +179,7 @@ class Session(Actor):
             items = items[places[-message.recent] :] if 0 < message.recent <= len(places) else items if message.recent else ()
         return Memory(own_items(items))
 
-    @handler
+    @handler(open_to_all=True)
     def clear_memory(self, message: ClearMemory) -> None:
         """Forgets everything."""
         del message
@@ -187,20 +187,20 @@ class Session(Actor):
         security = self.ctx.security
         self._d.artifacts.forget((security.tenant, security.subject, self.ctx.path))
 
-    @handler
+    @handler(open_to_all=True)
     def get_state(self, message: GetState) -> dict[str, Any]:
         """What the session remembers, as plain data."""
         del message
         return state_dict(self._state.items)
 
-    @handler(raises=Exception)
+    @handler(raises=Exception, open_to_all=True)
     def load_state(self, message: LoadState) -> None:
         """Puts plain data in the place of what it remembers."""
         items = load_state_dict(message.state)[""]
         turns = max((item.turn for item in items if isinstance(item, Step)), default=0)
         self._put(SessionState(tuple(items), turn=max(turns, self._state.turn)))
 
-    @handler
+    @handler(open_to_all=True)
     def cancel(self, message: Cancel) -> bool:
         """Gives up a parked run; one in progress the agent has interrupted itself."""
         state = self._state

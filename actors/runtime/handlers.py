@@ -33,7 +33,7 @@ _OPTIONS = "__retinue_handler__"
 class Options:
     """What `@handler` was given. Stays on the function; an override without the decorator inherits it."""
 
-    __slots__ = ("approval", "forwards", "four_eyes", "raises", "requires", "risk", "shield")
+    __slots__ = ("approval", "forwards", "four_eyes", "open_to_all", "raises", "requires", "risk", "shield")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class Options:
         *,
         four_eyes: bool = False,
         forwards: bool = False,
+        open_to_all: bool = False,
     ) -> None:
         self.requires = requires
         self.risk = risk
@@ -53,6 +54,7 @@ class Options:
         self.raises = raises
         self.shield = shield
         self.forwards = forwards
+        self.open_to_all = open_to_all
 
 
 class HandlerInfo:
@@ -74,6 +76,7 @@ class HandlerInfo:
         raises: Exceptions that are answers, not failures.
         shield: Whether a running turn is protected from the cancellation of its asker.
         forwards: Whether it hands each of its messages over to somebody else, who answers (or streams).
+        open_to_all: Whether its class says that it is open on purpose.
         streams: Whether its message is answered by a stream: its own, or that of whoever gets the message from it.
         inline: Whether an asker may run it in its own task.
         name: The method's name.
@@ -91,6 +94,7 @@ class HandlerInfo:
         "kind",
         "message",
         "name",
+        "open_to_all",
         "origin",
         "raises",
         "records",
@@ -105,6 +109,7 @@ class HandlerInfo:
         self.message = message
         self.info: MessageInfo = message_info(message)
         self.forwards = options.forwards
+        self.open_to_all = options.open_to_all
         self.function = handing_on(function, kind) if options.forwards else function
         self.kind: Kind = kind
         self.requires = options.requires
@@ -173,6 +178,7 @@ def handler(
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     shield: bool = False,
     forwards: bool = False,
+    open_to_all: bool = False,
 ) -> Callable[[F], F]: ...
 
 
@@ -187,6 +193,7 @@ def handler(
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     shield: bool = False,
     forwards: bool = False,
+    open_to_all: bool = False,
 ) -> Any:
     """Makes a method the handler of the message type that its parameter is annotated with (`A | B` for two types).
 
@@ -205,6 +212,7 @@ def handler(
         shield: Once begun, the handler is not cancelled when its asker gives up; it is still cancelled when the actor is stopped and its grace is over.
         forwards: The handler, no generator, hands each message over by `self.ctx.forward(ref, message)`, also a `Stream`: whoever asked reads from there. Where it
             returns without that, it has failed, and whoever asked gets a DefinitionError.
+        open_to_all: It has no `requires` on purpose, since what it does asks for its own operations: a strict system takes it.
 
     Raises:
         DefinitionError: At once, for options of the wrong kind; at the class's definition, for a method that cannot be a handler.
@@ -219,14 +227,16 @@ def handler(
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             raise DefinitionError(f"@handler(raises=…) takes an exception class or a tuple of them, not {kind!r}")
-    for name, value in (("four_eyes", four_eyes), ("shield", shield), ("forwards", forwards)):
+    if open_to_all and requires is not None:
+        raise DefinitionError(f"@handler(requires={requires!r}, open_to_all=True): it is one or the other")
+    for name, value in (("four_eyes", four_eyes), ("shield", shield), ("forwards", forwards), ("open_to_all", open_to_all)):
         if not isinstance(value, bool):
             raise DefinitionError(f"@handler({name}={value!r}): write True or False")
     if not isinstance(approval, bool) and (not callable(approval) or inspect.iscoroutinefunction(approval)):
         raise DefinitionError(
             f"@handler(approval={approval!r}): write True or False, or give a plain function of the message that says which"
         )
-    options = Options(requires, approval, kinds, shield, risk, four_eyes=four_eyes, forwards=forwards)
+    options = Options(requires, approval, kinds, shield, risk, four_eyes=four_eyes, forwards=forwards, open_to_all=open_to_all)
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isfunction(target):

@@ -390,7 +390,9 @@ class Kernel(Scheduler):
         handlers = handlers_of(actor)
         if self.strict:
             open_to_all = [
-                handler.name for message, handler in handlers.items() if handler.requires is None and message not in (Terminated, *PRIVATE)
+                handler.name
+                for message, handler in handlers.items()
+                if handler.requires is None and not handler.open_to_all and message not in (Terminated, *PRIVATE)
             ]
             if open_to_all:
                 raise DefinitionError(

@@ -88,7 +88,7 @@ class ActionExecutor(Actor):
             self._actions[name] = _Action(tool, await spawn_executor(self.ctx, tool))
             self._actions.setdefault(tool.wire_name, self._actions[name])
 
-    @handler
+    @handler(open_to_all=True)
     async def act(self, message: AgentMessage) -> AgentMessage:
         """Carries out the call."""
         given = await _through(self._before, message)
@@ -96,7 +96,7 @@ class ActionExecutor(Actor):
         answer = AgentMessage(done, sender="ActionExecutor", session=message.session)
         return await _through(self._after, answer)
 
-    @handler
+    @handler(open_to_all=True)
     async def actions(self, message: GetActions) -> tuple[Mapping[str, Any], ...]:  # noqa: ARG002
         """Which actions there are."""
         import json

@@ -193,7 +193,7 @@ def open_handlers(module: ModuleType) -> Iterator[Finding]:
     own = [cls for cls in classes if cls.__module__ == module.__name__]
     for cls in own:
         for handler in handlers_of(cls).values():
-            if handler.requires is None and not handler.approval:
+            if handler.requires is None and not handler.approval and not handler.open_to_all:
                 yield Finding(f"open handler {cls.__name__}.{handler.name}", f"takes {handler.info.label} from everyone who holds a ref")
     if not own:
         yield Finding("open handlers", f"{module.__name__} defines no actor")

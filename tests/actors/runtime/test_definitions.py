@@ -325,6 +325,25 @@ async def test_a_strict_system_refuses_handlers_that_are_open_to_all() -> None:
         assert await (await system.spawn(Closed)).ask(Ping()) == "pong"
 
 
+async def test_a_strict_system_takes_handlers_that_are_open_on_purpose_and_agents() -> None:
+    class Public(rt.Actor):
+        @rt.handler(open_to_all=True)
+        def ping(self, message: Ping) -> str:
+            return "pong"
+
+    async with make(strict=True) as system:
+        assert await (await system.spawn(Public)).ask(Ping()) == "pong"
+        agent = await system.spawn(rt.Agent, model="scripted:Hello!")
+        nobody = system.authority.mint("ada", ["x"])
+        assert (await agent.ask("hi")).content == "Hello!"
+        with pytest.raises(rt.Denied, match=r"model\.complete"):
+            await agent.ask("hi", context=nobody)
+    with refuses("requires='a.b'", "open_to_all"):
+        rt.handler(requires="a.b", open_to_all=True)
+    with refuses("open_to_all='yes'"):
+        rt.handler(open_to_all="yes")  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize(
     "options",
     [
