@@ -99,8 +99,8 @@ class Assembler:
         if isinstance(chunk, list) and len(chunk) == 1:  # how one gateway wraps its errors
             chunk = chunk[0]
         if not isinstance(chunk, dict):
-            quoted = text.encode("utf-8", "replace")[:_QUOTED].decode("utf-8", "ignore")
-            raise BadStreamEvent(f"{self._where} sent an event that is no JSON object: {tidy(self._hide(quoted))!r}")
+            quoted = tidy(self._hide(text))[:_QUOTED]  # hidden before it is cut: half a key would not be found
+            raise BadStreamEvent(f"{self._where} sent an event that is no JSON object: {quoted!r}")
         return self.feed(chunk)
 
     def body(self, body: bytes, content_type: str = "") -> list[ModelEvent]:
@@ -297,7 +297,9 @@ class Assembler:
             return ContentFiltered(f"{self._where} answered nothing, as a content filter took the answer away: look at the prompt")
         thought = ", and it has thought only" if reasoning.strip() else ""
         advice = "it needs a larger max_tokens" if self._finish == "length" else "ask again, or look at the prompt"
-        return EmptyReply(f"{self._where} answered without text (finish reason: {self._finish or 'none given'}{thought}): {advice}")
+        return EmptyReply(
+            f"{self._where} answered without text (finish reason: {self._hide(self._finish or 'none given')}{thought}): {advice}"
+        )
 
     def _count(self, usage: object) -> None:
         counted = usage_of(usage)

@@ -21,7 +21,7 @@ from retinue.actors.llm.connections import Connections
 from retinue.actors.llm.deadlines import Clock, Timeouts
 from retinue.actors.llm.errors import BadEndpoint, ModelError, ModelInterrupted, ModelUnreachable
 from retinue.actors.llm.events import Completed, ModelEvent, Retrying
-from retinue.actors.llm.exchange import LONGEST_REPLY, Exchange
+from retinue.actors.llm.exchange import Exchange
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.llm.payload import Payloads
 from retinue.actors.llm.prices import load_prices, price_of
@@ -32,7 +32,7 @@ from retinue.actors.llm.replies import refused_parameter, tidy
 from retinue.actors.llm.retrying import LONGEST_WAIT, Retries, is_retryable
 from retinue.actors.llm.secret import Key
 
-__all__ = ["LONGEST_REPLY", "Endpoint", "Timeouts", "check_address"]
+__all__ = ["Endpoint", "Timeouts", "check_address"]
 
 _log = logging.getLogger("retinue.llm")
 

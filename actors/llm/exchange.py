@@ -22,10 +22,7 @@ from retinue.actors.llm.reading import AnswerReader
 from retinue.actors.llm.replies import failure_of, tidy
 from retinue.actors.llm.retrying import asked_wait
 
-__all__ = ["LONGEST_REPLY", "Exchange"]
-
-LONGEST_REPLY = 16 * 1024 * 1024
-"""The most bytes of an answer that are read."""
+__all__ = ["Exchange"]
 
 _LONGEST_FAILURE = 64 * 1024  # of an answer that is an error; what is beyond is not looked at
 _FAILURE_BYTES = 5.0  # seconds for the body of such an answer
@@ -60,7 +57,6 @@ class Exchange:
         "_profile",
         "_read_by",
         "_scope",
-        "_size",
         "_url",
         "_where",
         "asked_wait",
@@ -90,7 +86,6 @@ class Exchange:
         self._read_by = read_by
         self._where = where
         self._hide = hide
-        self._size = 0
         self._scope: trio.CancelScope | None = None
         self.reader: AnswerReader | None = None
         """What has been read; None before the head of an answer has come."""
@@ -113,7 +108,7 @@ class Exchange:
             encoding = answer.headers.get("content-encoding", "").strip().lower()
             if encoding not in ("", "identity"):  # never decoded: a few kilobytes may stand for gigabytes
                 raise BadReply(
-                    f"{self._where} answered in the encoding {tidy(encoding)!r} although none was asked for: "
+                    f"{self._where} answered in the encoding {tidy(self._hide(encoding))!r} although none was asked for: "
                     f"is a proxy compressing its answers?"
                 )
             self.reader = reader = self._read_by(answer.headers.get("content-type", ""))
@@ -152,10 +147,7 @@ class Exchange:
                 return None
             said = f"the answer of {self._where} broke off before the model was finished: {error}"
             raise StreamTruncated(said, partial=reader.partial()) from error
-        self._size += 0 if chunk is None else len(chunk)
-        if self._size > LONGEST_REPLY:
-            raise BadReply(f"{self._where} answered with more than {LONGEST_REPLY:,} bytes: is it an OpenAI-compatible endpoint?")
-        return chunk
+        return chunk  # how many there may be is the reader's to say: a stream may be longer than a plain answer
 
     async def _send(self) -> httpx.Response:
         request = self._client.build_request("POST", self._url, content=self.content, extensions={"trace": self._trace})

@@ -32,11 +32,15 @@ from retinue.actors.llm.usage import Usage
 __all__ = ["embedded_failure", "failure_of", "json_of", "refused_parameter", "tidy", "usage_of"]
 
 _LONGEST_QUOTE = 300
+_LONGEST_READ = 4_000  # characters of which a quote is made
 
 
 def tidy(text: str) -> str:
-    """Make foreign text quotable in one line: no control characters, no runs of white space, at most 300 characters."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    """Make foreign text quotable in one line: no control characters, no runs of white space, at most 300 characters.
+
+    What must not be quoted is blotted out before: half of it, left by a cut, would not be found.
+    """
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST_READ]).split())
     return line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 1] + "…"
 
 
@@ -104,7 +108,7 @@ def failure_of(
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        answer = {} if web_page else {"message": body[:1000].decode("utf-8", "replace")}
+        answer = {} if web_page else {"message": body.decode("utf-8", "replace")}
     if isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]
     return _failure(status, headers, answer, where=where, hide=hide, profile=profile)

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from openai_loopback import completion, loopback
-from retinue.actors.llm import exchange as exchange_module
+from retinue.actors.llm import reading as reading_module
 from retinue.actors.llm.endpoint import Endpoint, Timeouts
 from retinue.actors.llm.errors import (
     BadEndpoint,
@@ -168,7 +168,7 @@ async def test_an_answer_that_is_no_completion_is_a_bad_reply_that_says_what_it_
 
 
 async def test_an_answer_without_end_is_cut_off(monkeypatch):
-    monkeypatch.setattr(exchange_module, "LONGEST_REPLY", 1000)
+    monkeypatch.setattr(reading_module, "LONGEST_BODY", 1000)
     with loopback((200, JSON, b"{" + b" " * 5000)) as server:
         with pytest.raises(BadReply, match="more than 1,000 bytes"):
             await ask(server)

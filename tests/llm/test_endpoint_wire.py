@@ -6,15 +6,17 @@ import json
 import socket
 import ssl
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 import trio
 import trustme
 
 from retinue import llm
-from retinue.actors.llm import exchange as exchange_module
+from retinue.actors.llm import reading as reading_module
 from retinue.actors.llm.endpoint import Endpoint
 from retinue.actors.llm.retrying import Retries
+from retinue.actors.llm.sse import SseDecoder
 from told_server import (
     DONE,
     GOOD,
@@ -289,10 +291,16 @@ async def test_many_streams_at_once_do_not_bleed_into_each_other():
 
 @pytest.mark.parametrize("piece", [sse("x" * 50), b": comment\n\n", b"data: " + b"x" * 50])
 async def test_an_answer_without_end_is_cut_off(monkeypatch, piece):
-    monkeypatch.setattr(exchange_module, "LONGEST_REPLY", 1000)
+    monkeypatch.setattr(reading_module, "SseDecoder", partial(SseDecoder, longest_event=400, longest_stream=1000))
     async with told([HEAD + piece * 500, STALL]) as server:
         with pytest.raises(llm.BadReply):
             await complete(server)
+
+
+async def test_a_stream_may_be_longer_than_a_plain_answer():
+    padded = event({"choices": [{"index": 0, "delta": {"content": "x"}}], "obfuscation": "y" * 100_000})
+    async with told([HEAD, *[padded] * 200, STOP, DONE]) as server:
+        assert (await complete(server)).text == "x" * 200
 
 
 async def test_a_head_without_end_is_a_broken_connection():
@@ -307,6 +315,17 @@ async def test_a_key_that_comes_back_in_an_event_is_in_no_error():
             texts, error = await stream(server)
             assert isinstance(error, llm.ModelError)
             assert KEY not in f"{error} {error!r} {vars(error)} {error.__cause__} {texts}"
+
+
+@pytest.mark.parametrize(("letter", "length"), [("x", 180), ("x", 190), ("x", 199), ("x", 290), (" ", 990), (" ", 3_990), (" ", 65_530)])
+async def test_no_half_of_a_key_is_left_where_a_text_is_cut(letter, length):
+    before = f"x{letter * length}"
+    refused = b"HTTP/1.1 400 Bad\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n" + f"{before}{KEY} is no key".encode()
+    async with told([HEAD + b"data: " + before.encode() + KEY.encode() + b" is no key\n\n"], [refused]) as server:
+        for kind in (llm.BadStreamEvent, llm.ModelRefused):
+            _, error = await stream(server)
+            assert type(error) is kind
+            assert KEY[:4] not in str(error)
 
 
 async def test_a_server_that_does_not_speak_tls_is_a_typed_error():
