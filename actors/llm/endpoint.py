@@ -177,7 +177,7 @@ class Endpoint:
             attempt += 1
             reason = tidy(str(failure))
             _log.info("attempt %d at %s in %.2f s: %s", attempt, self._where, wait, reason)
-            yield Retrying(reason, attempt, wait)
+            yield Retrying(reason, attempt, wait, failure.code)
             await trio.sleep(wait)
 
     def _with_price(self, event: Completed) -> Completed:

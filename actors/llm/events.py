@@ -71,6 +71,7 @@ class Retrying:
         reason: What went wrong, in one line.
         attempt: Which attempt comes next; 2 for the first retry.
         seconds: How long it waits before.
+        code: The code of what went wrong, such as "model.timeout"; None where it has none.
     """
 
     __immutable__ = True
@@ -78,6 +79,7 @@ class Retrying:
     reason: str
     attempt: int
     seconds: float
+    code: str | None = None
 
 
 @attrs.frozen

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import trio
 
 from retinue.actors.llm.deployment import Deployment
-from retinue.actors.llm.errors import AllMembersFailed, BadReply, ContextOverflow, ModelError, ModelFailed, ModelInterrupted
+from retinue.actors.llm.errors import AllMembersFailed, BadReply, ContextOverflow, ModelError, ModelFailed, ModelInterrupted, ModelTimeout
 from retinue.actors.llm.events import Completed, ModelEvent, Retrying
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.llm.naming import model
-from retinue.actors.llm.standing import Cooling, Member, MemberState, Standing
+from retinue.actors.llm.standing import Asking, Cooling, Member, MemberState, Standing
 from retinue.actors.runtime.actor import handler
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.messages import Request, message
@@ -102,8 +102,9 @@ class Members(Deployment):
             if errors and passed_on:
                 yield Retrying(f"{tried[-2].path} failed ({type(errors[-1]).__name__}); {member.path} is asked", len(tried), 0.0)
             begun = False
+            asking = member.begin(trio.current_time(), tried)
             try:
-                async with aclosing(self._one(member, request, tried)) as events:
+                async with aclosing(self._one(member, request, asking)) as events:
                     async for event in events:
                         if passed_on or type(event) is Completed:
                             begun = begun or (passed_on and type(event) is not Retrying)
@@ -113,34 +114,46 @@ class Members(Deployment):
                 seconds = self._cooling.seconds_after(error)
                 if seconds is None:
                     raise
-                self._note(member, error, seconds)
+                if not asking.left:
+                    self._note(member, error, seconds)
+                    if seconds and (asking.slow or isinstance(error, ModelTimeout)):
+                        self._standing.release(member)  # else each round of those who queue there would wait as long
                 if begun:
                     raise _interrupted(error, member) from error
                 errors.append(error)
         raise self._all_failed(tried, errors) from errors[-1]
 
-    async def _one(self, member: Member, request: Complete, tried: list[Member]) -> AsyncGenerator[ModelEvent, None]:
-        """One member's answer. Raises what it raises, and ModelFailed where it would wait to try again while another one is ready."""
-        probe = member.begin(trio.current_time())
+    async def _one(self, member: Member, request: Complete, asking: Asking) -> AsyncGenerator[ModelEvent, None]:
+        """One member's answer. Raises what it raises, and ModelFailed where it would wait to try again, or others have waited in vain, while another one is ready."""
         completed = False
         try:
             # No time-out of its own: the asker's deadline holds for what is asked within its turn, and deployments have time-outs.
             async with member.ref.stream(request.as_stream(), timeout=math.inf) as events:
-                async for event in events:
+                while (event := await self._next(events, asking, member)) is not None:
                     if type(event) is Retrying:
-                        if event.seconds > 0 and self._standing.has_ready(tried):
+                        if event.seconds > 0 and self._standing.has_ready(asking.tried):
+                            asking.slow = event.code == ModelTimeout.code
                             raise ModelFailed(
                                 f"it would try again in {event.seconds:g} s ({event.reason}), and others are ready",
                                 retry_after=max(event.seconds, self._cooling.cooldown),
                             )
                     else:
-                        member.answered()
+                        member.answered(asking)
                         completed = type(event) is Completed
                     yield event
             if not completed:
                 raise BadReply(f"{member.path} ended its answer without a completion: is it a deployment?")
         finally:
-            member.end(probe)
+            member.end(asking)
+
+    async def _next(self, events: AsyncIterator[ModelEvent], asking: Asking, member: Member) -> ModelEvent | None:
+        """The next event; None at the end. Raises ModelFailed where it was told to go on to another member."""
+        if asking.answered:
+            return await anext(events, None)
+        with trio.CancelScope() as asking.scope:
+            return await anext(events, None)
+        asking.left = True
+        raise ModelFailed(f"it had not answered when others had waited for {member.path} in vain, and another one was ready")
 
     def _note(self, member: Member, error: Exception, seconds: float) -> None:
         member.failed_with(error, seconds, trio.current_time())

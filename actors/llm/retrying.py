@@ -141,6 +141,8 @@ def _reset(value: str, now: float | None) -> float | None:
 
 
 def _number(value: str) -> float | None:
+    if "_" in value:  # Python's own way to write numbers
+        return None
     try:
         number = float(value)
     except ValueError:

@@ -100,7 +100,8 @@ class Cooling:
         said = getattr(error, "retry_after", None)
         if isinstance(error, AllMembersFailed) and said is None:
             return 0.0
-        return self.cooldown if said is None else min(max(said, 0.0), self.longest_cooldown)
+        # "After no time at all", or at a time that is past, would have it asked first again by everybody.
+        return self.cooldown if said is None or said <= 0 else min(said, self.longest_cooldown)
 
 
 @attrs.frozen(kw_only=True)
@@ -128,6 +129,28 @@ class MemberState:
     error: str | None
 
 
+class Asking:
+    """One request that a member has.
+
+    Attributes:
+        fell: How often the member had begun to cool down when it was asked.
+        probe: Whether this is to find out if it is well again.
+        answered: Whether anything has come.
+        scope: Of its wait for that; None where it does not wait.
+        slow: Whether it was given up since the member is slow, though it said so itself.
+        left: Whether it went on to another member for what befell other requests.
+    """
+
+    __slots__ = ("answered", "fell", "left", "probe", "scope", "slow", "tried")
+
+    def __init__(self, fell: int, probe: bool, tried: list[Member]) -> None:
+        self.fell = fell
+        self.probe = probe
+        self.tried = tried
+        self.answered = self.slow = self.left = False
+        self.scope: trio.CancelScope | None = None
+
+
 class Member:
     """One member, and what is known of it.
 
@@ -136,15 +159,17 @@ class Member:
         cools_until: When its cooldown is over, on trio's clock; -inf where its last answer was good.
         probing: Whether one asker is trying it after a cooldown.
         outstanding, asked, failed, error: As in `MemberState`.
+        askings: The requests that it has.
     """
 
-    __slots__ = ("asked", "cools_until", "error", "failed", "outstanding", "probing", "ref")
+    __slots__ = ("asked", "askings", "cools_until", "error", "failed", "fell", "probing", "ref")
 
     def __init__(self, ref: Ref[Any]) -> None:
         self.ref = ref
         self.cools_until = _READY
         self.probing = False
-        self.outstanding = self.asked = self.failed = 0
+        self.asked = self.failed = self.fell = 0
+        self.askings: dict[Asking, None] = {}
         self.error: str | None = None
 
     @property
@@ -156,30 +181,38 @@ class Member:
         """Whether one may ask it: it does not cool, and nobody is finding out whether it is well again."""
         return self.cools_until <= now and not self.probing
 
-    def begin(self, now: float) -> bool:
-        """One more request. Returns whether this one is the probe."""
-        self.outstanding += 1
-        self.asked += 1
-        if self.cools_until == _READY or self.cools_until > now or self.probing:
-            return False
-        self.probing = True
-        return True
+    @property
+    def outstanding(self) -> int:
+        """How many requests it has."""
+        return len(self.askings)
 
-    def end(self, probe: bool) -> None:
+    def begin(self, now: float, tried: list[Member]) -> Asking:
+        """One more request, which has been to those members. It may be the probe."""
+        self.asked += 1
+        probe = self.cools_until != _READY and self.cools_until <= now and not self.probing
+        self.probing = self.probing or probe
+        asking = Asking(self.fell, probe, tried)
+        self.askings[asking] = None
+        return asking
+
+    def end(self, asking: Asking) -> None:
         """One request less, however it ended."""
-        self.outstanding -= 1
-        if probe:
+        del self.askings[asking]
+        if asking.probe:
             self.probing = False
 
-    def answered(self) -> None:
-        """It has begun to answer: it is well."""
-        self.cools_until = _READY
+    def answered(self, asking: Asking) -> None:
+        """It has begun to answer: it is well, unless it began before a failure. What it goes on to say says nothing new."""
+        asking.answered = True
+        if asking.fell == self.fell:
+            self.cools_until = _READY
 
     def failed_with(self, error: Exception, seconds: float, now: float) -> None:
         """It has failed, and is left alone for so long. A cooldown is never made shorter by another failure of the same time."""
         self.failed += 1
         self.error = error.code if isinstance(error, ModelError) else type(error).__name__
         if seconds > 0:
+            self.fell += 1
             self.cools_until = max(self.cools_until, now + seconds)
 
     def state(self, now: float) -> MemberState:
@@ -238,6 +271,12 @@ class Standing:
         """Whether somebody else could be asked with good hope."""
         now = trio.current_time()
         return any(member.is_ready(now) for member in self.members if member not in tried)
+
+    def release(self, member: Member) -> None:
+        """Tell those requests that wait for a member, and have nothing of it, to go on to another one, where one is ready."""
+        for asking in member.askings:
+            if asking.scope is not None and not asking.answered and self.has_ready(asking.tried):
+                asking.scope.cancel()
 
     def retry_after(self) -> float | None:
         """Seconds until the first cooldown is over; None where somebody does not cool."""

@@ -69,6 +69,8 @@ async def test_a_cooldown_is_shared_by_all_who_ask():
         (llm.ModelRefused("x", status=425), 30),
         (llm.RateLimited("x", status=429), 30),
         (llm.RateLimited("x", status=429, retry_after=120), 120),
+        (llm.RateLimited("x", status=429, retry_after=0.0), 30),
+        (llm.ModelFailed("x", status=503, retry_after=-5.0), 30),
         (llm.RateLimited("x", status=429, retry_after=1e9), 3600),
         (llm.KeyRefused("x", status=401), 600),
         (llm.KeyRefused("x", status=403), 600),
@@ -446,3 +448,73 @@ async def test_what_is_no_deployment_is_found_out_when_it_is_asked():
         model = await system.spawn(llm.Failover, [await system.spawn(Other)], name="model")
         with pytest.raises(rt.Unhandled):
             await text_of(model)
+
+
+async def test_a_stream_that_goes_on_does_not_make_a_member_well_that_fails_others(autojump_clock):
+    async def pause():
+        await trio.sleep(10)
+
+    async with rt.ActorSystem() as system:
+        long = [part for _ in range(20) for part in (llm.TextDelta("A"), pause)]
+        model, _ = await group(system, [[*long, said("A")], llm.KeyRefused("x", status=401)], ["B"], auth_cooldown=600)
+        async with model.stream(llm.CompleteStream.of("hello")) as events:
+            await anext(events)
+            for _ in range(10):
+                assert await text_of(model) == "B"
+                await anext(events)
+            assert [(one.state, one.asked, one.failed) for one in await model.ask(llm.GetMembers())] == [
+                ("cooling", 2, 1),
+                ("ready", 10, 0),
+            ]
+
+
+class Narrow(llm.Deployment):
+    """Takes one request at a time, and says nothing to any for a second."""
+
+    def __init__(self, again):
+        super().__init__(1)
+        self.again = again
+
+    async def stream_once(self, request):
+        await trio.sleep(1)
+        if self.again:
+            yield llm.Retrying("it said nothing", 2, 5.0, "model.timeout")
+        raise llm.ModelTimeout("it said nothing")
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_who_queues_for_a_member_that_hangs_goes_on_to_one_that_is_ready_when_the_first_has_waited_in_vain(again, autojump_clock):
+    async with rt.ActorSystem() as system:
+        refs = [await system.spawn(Narrow, again, name="hangs"), await system.spawn(Puppet, "B", name="well")]
+        model = await system.spawn(llm.Failover, refs)
+        began, texts = trio.current_time(), []
+
+        async def ask():
+            texts.append(await text_of(model))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(ask)
+        assert texts == ["B"] * 20
+        assert trio.current_time() - began < 1.5
+        [hangs, well] = await model.ask(llm.GetMembers())
+        assert (hangs.state, hangs.failed, hangs.outstanding, well.asked) == ("cooling", 1, 0, 20)
+
+
+async def test_who_waits_for_a_slow_member_goes_on_waiting_where_nobody_else_is_ready(autojump_clock):
+    async def slow():
+        await trio.sleep(50)
+
+    async with rt.ActorSystem() as system:
+        model, _ = await group(system, [[slow, "A"], llm.ModelTimeout("x")])
+        texts = []
+
+        async def ask():
+            texts.append(await text_of(model))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.sleep(1)
+            with pytest.raises(llm.AllMembersFailed):
+                await text_of(model)
+        assert texts == ["A"]

@@ -42,21 +42,24 @@ def test_whoever_is_asked_was_ready_or_nobody_was(steps, spread, number):
                 assert not spread or chosen.outstanding == min(member.outstanding for member in ready)
             elif all(member.cools_until > clock.now for member in members.members):
                 assert chosen.cools_until == min(member.cools_until for member in members.members)
-            probe = chosen.begin(clock.now)
+            asking = chosen.begin(clock.now, [])
             assert sum(member.probing for member in members.members if member is chosen) <= 1
             if stays:
-                under_way.append((chosen, probe))
+                under_way.append((chosen, asking))
                 continue
             before = chosen.cools_until
             if act == "answer":
-                chosen.answered()
+                chosen.answered(asking)
                 assert chosen.cools_until <= clock.now
             elif act != "give up":
                 chosen.failed_with(ERRORS[act], cooling.seconds_after(ERRORS[act]), clock.now)
                 assert chosen.cools_until >= before
-            chosen.end(probe)
-        for member, probe in under_way:
-            member.end(probe)
+            chosen.end(asking)
+        for member, asking in under_way:
+            before = member.cools_until
+            member.answered(asking)
+            assert member.cools_until == before or asking.fell == member.fell
+            member.end(asking)
         for member in members.members:
             state = member.state(clock.now)
             assert (state.outstanding, member.probing) == (0, False)
