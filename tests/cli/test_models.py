@@ -56,6 +56,22 @@ def test_pull_on_a_terminal_shows_a_bar(index, tmp_path):
     assert "━" in shown
 
 
+def test_the_list_says_which_providers_can_be_used_and_never_a_key_or_an_address(monkeypatch, tmp_path):
+    for name, value in {"OPENAI_API_KEY": "sk-0123456789abcdef", "OLLAMA_BASE_URL": "http://me:secret@10.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("OPENAI_BASE_URL", "DEEPSEEK_API_KEY", "AZURE_OPENAI_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    lines = models("list", "--data-dir", str(tmp_path)).output.splitlines()
+    shown = {line.partition("  ")[0]: line.partition("  ")[2] for line in lines}
+    assert shown["openai:MODEL"] == "https://api.openai.com/v1, with the key in OPENAI_API_KEY"
+    assert shown["deepseek:MODEL"].endswith("; set DEEPSEEK_API_KEY")
+    assert shown["azure:MODEL"] == "no address: set AZURE_OPENAI_ENDPOINT"
+    assert shown["ollama:MODEL"].startswith("the address in OLLAMA_BASE_URL")
+    assert shown["scripted:WORDS"].startswith("no model")
+    assert "smollm2" in shown
+    assert not any("secret" in line or "sk-0" in line for line in lines)
+
+
 @pytest.mark.usefixtures("index")
 def test_a_pull_that_fails_is_one_sentence_and_exit_code_1(tmp_path):
     result = models("pull", "tiny", "--data-dir", str(tmp_path))

