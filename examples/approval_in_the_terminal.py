@@ -64,6 +64,7 @@ def talk(system: ActorSystem, agent: Ref[rt.Agent], text: str) -> str:
 
 def main() -> None:
     with ActorSystem("office") as system:
+        model: llm.Choice | Ref[llm.Scripted]
         if "--live" in sys.argv[1:]:
             model = llm.from_env(live=True)
             print(f"asking {model}; this may cost money")

@@ -35,7 +35,7 @@ def serve(dies: bool) -> None:
                     time.sleep(60)
             self.wfile.write(event({}, "stop") + b"data: [DONE]\n\n")
 
-        def log_message(self, *args: object) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
