@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from retinue.actors.agents.errors import BadInput
@@ -16,6 +16,12 @@ MAX_SESSION: Final = 128
 
 MAX_INPUT: Final = 10_000_000
 """Characters of one message; a model takes far less."""
+
+MAX_LEVELS: Final = 100
+"""Levels that a message's data is nested: as many as `GetState` writes."""
+
+MAX_PARTS: Final = 100_000
+"""Things in a message's data; one that is in it twice counts twice, for a model is told it twice."""
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None), bytes})
 
@@ -52,6 +58,10 @@ def checked_input(message: AgentMessage, path: str) -> AgentMessage:
         raise BadInput(f"{path}: the message is empty: say something")
     if not isinstance(message.sender, str) or not message.sender:
         raise BadInput(f"{path}: the message's sender is {message.sender!r:.100}: give a name")
+    for field in ("content", "formatted", "extra"):
+        value = getattr(message, field)
+        if value.__class__ not in _ATOMS:
+            _check_data(value, field, path)
     return own_message(message, path)
 
 
@@ -63,6 +73,33 @@ def _check_text(text: str, path: str) -> None:
             f"{path}: the message holds half a character (a lone surrogate, {text[error.start]!a}) at position {error.start}: it was read with the wrong encoding; "
             'text.encode("utf-8", "replace").decode() replaces such'
         ) from None
+
+
+def _check_data(data: Any, field: str, path: str) -> None:
+    """Raises BadInput for data that could not be told, or written down later."""
+    waiting: list[tuple[Any, int]] = [(data, 0)]
+    parts = characters = 0
+    while waiting:
+        value, level = waiting.pop()
+        if isinstance(value, str):
+            characters += len(value)
+            if characters > MAX_INPUT:
+                raise BadInput(f"{path}: the texts in the message's {field} have more than {MAX_INPUT:,} characters: shorten them")
+            if not value.isascii():
+                _check_text(value, path)
+            continue
+        if isinstance(value, Mapping):
+            within = [*value, *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            within = list(value)
+        else:
+            continue
+        if level >= MAX_LEVELS:
+            raise BadInput(f"{path}: the message's {field} is nested more than {MAX_LEVELS} levels deep, or in itself: make it flatter")
+        parts += len(within)
+        if parts > MAX_PARTS:
+            raise BadInput(f"{path}: the message's {field} holds more than {MAX_PARTS:,} things: shorten it")
+        waiting.extend((each, level + 1) for each in within)
 
 
 def own_message(message: AgentMessage, path: str = "the agent") -> AgentMessage:

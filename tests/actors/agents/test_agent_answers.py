@@ -154,6 +154,25 @@ async def test_who_may_not_ask_the_model_is_denied_and_nothing_is_remembered() -
         assert (await agent.ask(rt.GetMemory(), context=eve)).items == ()
 
 
+def nested(levels: int, bottom: Any = "bottom") -> Any:
+    for _ in range(levels):
+        bottom = [bottom]
+    return bottom
+
+
+def endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def doubled(times: int) -> Any:
+    found: Any = "x"
+    for _ in range(times):
+        found = [found, found]
+    return found
+
+
 BAD_INPUTS: dict[str, Any] = {
     "nothing": "",
     "blanks": " \n ",
@@ -165,6 +184,11 @@ BAD_INPUTS: dict[str, Any] = {
     "a session without a name": rt.AgentMessage("hi", session=""),
     "a session that is a number": rt.AgentMessage("hi", session=7),  # type: ignore[arg-type]
     "a long name of a session": rt.AgentMessage("hi", session="s" * 129),
+    "half a character in a dict": rt.AgentMessage({"parts": ["a", "b\ud800"]}),
+    "lists in lists without end": rt.AgentMessage(nested(150)),
+    "a list that holds itself": rt.AgentMessage(endless()),
+    "a few lists that are endlessly much": rt.AgentMessage(doubled(40)),
+    "too much in a dict": rt.AgentMessage({"text": "x" * 10_000_001}),
     "what cannot be copied": rt.AgentMessage({"lock": open}, extra={"x": (number for number in [1])}),
 }
 
@@ -179,6 +203,14 @@ async def test_a_bad_input_is_refused_before_anything_is_done_and_the_next_one_i
         assert isinstance(error, rt.BadInput)
         assert (await agent.ask("hi")).content == "fine"
         assert len((await agent.ask(rt.GetMemory())).items) == 2
+
+
+async def test_content_of_as_many_levels_as_may_be_said_can_be_written_down_and_read_again() -> None:
+    async with agent_system(["fine"]) as (_, agent):
+        await agent.ask(rt.AgentMessage(nested(100)))
+        state = await agent.ask(rt.GetState())
+        await agent.ask(rt.LoadState(state))
+        assert (await agent.ask(rt.GetMemory())).messages[0].content == nested(100)
 
 
 @attrs.define
