@@ -7,6 +7,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,7 @@ import click
 from retinue.cli.bearing import token_of, token_options
 from retinue.cli.outcomes import failed, harmless, needs_consent, shown, tell
 from retinue.cli.output import say
+from retinue.cli.talk_runs import MESSAGE, RESUME, EventPrinter, answer_of, fields_of, gone_on_with, how_to_resume, is_text
 
 if TYPE_CHECKING:
     from retinue.client.blocking import Connection
@@ -40,6 +42,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _TIMEOUT = 30.0
+_RUN_TIMEOUT = 600.0  # what an agent's message has by itself
 
 
 def _message(command: F) -> F:
@@ -65,9 +68,17 @@ def _gateway(command: F) -> F:
 
 
 def _timeout(command: F) -> F:
-    return click.option("--timeout", type=Seconds(0), default=_TIMEOUT, show_default=True, help="Seconds until there must be an answer.")(
-        command
-    )
+    help_ = f"Seconds until there must be an answer.  [default: {_TIMEOUT:g}; for a text to an agent {_RUN_TIMEOUT:g}]"
+    return click.option("--timeout", type=Seconds(0), help=help_)(command)
+
+
+def _wait_approval(command: F) -> F:
+    return click.option(
+        "--wait-approval",
+        type=Seconds(0),
+        metavar="SECONDS",
+        help="Where a person has to consent: wait so long for it, and ask again (an agent's run: go on).",
+    )(command)
 
 
 @click.command()
@@ -75,12 +86,7 @@ def _timeout(command: F) -> F:
 @_message
 @_timeout
 @click.option("--detached", is_flag=True, help="Let the handler go on when this command ends before it has answered.")
-@click.option(
-    "--wait-approval",
-    type=Seconds(0),
-    metavar="SECONDS",
-    help="Where a person has to consent: wait so long for it, and ask again.",
-)
+@_wait_approval
 def ask(
     url: str,
     path: str,
@@ -89,7 +95,7 @@ def ask(
     token: str | None,
     token_file: Path | None,
     approvals: tuple[str, ...],
-    timeout: float,
+    timeout: float | None,
     wait_approval: float | None,
     detached: bool,
     as_json: bool,
@@ -100,25 +106,31 @@ def ask(
     URL is what `retinue serve` prints, PATH the actor's (/user/shop), TYPE the name of a message (shop/Price@1). KEY=VALUE is a field of it, text or JSON as the
     message has it; KEY:=JSON is JSON; KEY=@FILE the content of a file, KEY=@- of standard input; A.B=VALUE a field of a field, KEY[]=VALUE an item of a list.
 
+    An agent takes a text in the place of TYPE: retinue ask URL /user/agent "What is the weather?"; session=NAME names the conversation. The content of its answer
+    is printed.
+
     A text is printed as it is, another reply as JSON. Exit codes: 0 answered, 1 refused or failed, 2 wrong usage, 3 a person has to consent (the ids of the
     requests are printed), 124 no answer in time.
     """
     from retinue.security.errors import ApprovalRequired
 
-    with _talk(url, token, token_file, timeout, plain=plain, as_json=as_json) as talk:
-        encoded = talk.encoded(path, name, arguments, ("request", "message"))
-        redeemed = list(approvals)
-        how = _how_to_go_on("ask", url, path, name, wait_approval)
-        while True:
+    with _talk(url, token, token_file, timeout or _TIMEOUT, plain=plain, as_json=as_json) as talk:
+        sent, kind = talk.encoded(path, name, arguments, ("request", "message"))
+        seconds = _seconds(timeout, kind)
+        send = partial(talk.ask, path, timeout=seconds, detached=detached)
+        try:
             try:
-                reply = talk.ask(path, encoded, timeout, redeemed, detached=detached)
-                break
+                reply = send(sent, approvals=approvals)
             except ApprovalRequired as required:
                 if wait_approval is None or not required.requests:
-                    raise needs_consent(required, how, as_json=as_json) from None
-                redeemed = [*approvals, *talk.consents(required, wait_approval)]
-                wait_approval = None  # consent that is not enough once it is there will not be enough later
-    say(shown(reply, as_json=as_json))
+                    raise
+                if required.run is not None:
+                    reply = gone_on_with(required, wait_approval, talk.wait, partial(send, approvals=()))
+                else:  # consent that is not enough once it is there will not be enough later
+                    reply = send(sent, approvals=[*approvals, *talk.consents(required, wait_approval)])
+        except ApprovalRequired as required:
+            raise needs_consent(required, _how_to_go_on("ask", url, path, name, wait_approval, required.run), as_json=as_json) from None
+    say(answer_of(reply, as_json=as_json) if kind == "text" else shown(reply, as_json=as_json))
 
 
 @click.command()
@@ -145,7 +157,7 @@ def send(
     from retinue.security.errors import ApprovalRequired
 
     with _talk(url, token, token_file, _TIMEOUT, plain=plain, as_json=as_json) as talk:
-        encoded = talk.encoded(path, name, arguments, ("request", "message"))
+        encoded, _ = talk.encoded(path, name, arguments, ("request", "message"))
         try:
             receipt = talk.carry_out(talk.session.tell_encoded(path, encoded, approvals, wait))
         except ApprovalRequired as required:
@@ -164,6 +176,7 @@ def send(
 @_gateway
 @_message
 @click.option("--timeout", type=Seconds(0), help="Seconds that the whole stream may take. Default: as long as the system allows.")
+@_wait_approval
 def stream(
     url: str,
     path: str,
@@ -173,26 +186,36 @@ def stream(
     token_file: Path | None,
     approvals: tuple[str, ...],
     timeout: float | None,
+    wait_approval: float | None,
     as_json: bool,
     plain: bool,
 ) -> None:
     """Ask an actor for a stream, and print its items, one a line, as they come.
 
-    Arguments and exit codes as for `retinue ask`.
+    Arguments and exit codes as for `retinue ask`. Of an agent that is given a text, the words of the answer are printed as they come, and its tool calls to
+    standard error.
     """
-    from retinue.client.blocking import RemoteStream
     from retinue.security.errors import ApprovalRequired
 
     with _talk(url, token, token_file, _TIMEOUT, plain=plain, as_json=as_json) as talk:
-        encoded = talk.encoded(path, name, arguments, ("stream",))
+        sent, kind = talk.encoded(path, name, arguments, ("stream",))
         seconds = math.inf if timeout is None else timeout
-        opening = talk.session.stream_encoded(path, encoded, seconds, 32, approvals, lambda value: value)
+        printer = EventPrinter() if kind == "text" and not as_json else None
+        show = printer.show if printer is not None else lambda item: say(shown(item, as_json=as_json))
+        read = partial(talk.stream, path, timeout=seconds, show=show)
         try:
-            with RemoteStream(talk.session, talk.connection, opening) as items:
-                for item in items:
-                    say(shown(item, as_json=as_json))
+            try:
+                read(sent, approvals=approvals)
+            except ApprovalRequired as required:
+                if wait_approval is None or required.run is None:
+                    raise
+                if printer is not None:
+                    printer.end()
+                gone_on_with(required, wait_approval, talk.wait, partial(read, approvals=()))
         except ApprovalRequired as required:
-            raise needs_consent(required, _how_to_go_on("stream", url, path, name, 0), as_json=as_json) from None
+            if printer is not None:
+                printer.end()
+            raise needs_consent(required, _how_to_go_on("stream", url, path, name, 0, required.run), as_json=as_json) from None
 
 
 @click.command()
@@ -224,8 +247,8 @@ class Talk:
         """One request and its answer."""
         return self.connection.carry_out(self.session, exchange)
 
-    def encoded(self, path: str, name: str, arguments: Sequence[str], kinds: tuple[str, ...]) -> bytes:
-        """The JSON of the message that was typed. Raises UsageError."""
+    def encoded(self, path: str, name: str, arguments: Sequence[str], kinds: tuple[str, ...]) -> tuple[bytes, str]:
+        """The JSON of the message that was typed, and its kind: "text" where an agent answers with a text. Raises UsageError."""
         from retinue.cli.arguments import body_of
         from retinue.client.address import check_path
         from retinue.mailbox.wire_json import render
@@ -236,14 +259,20 @@ class Talk:
         except DefinitionError as error:
             raise click.UsageError(str(error)) from None
         messages = description.get("x-retinue-messages", {})
+        if is_text(name, messages):
+            body = body_of(description, MESSAGE, ["content:=null", *fields_of(arguments)]) | {"content": name}
+            return render({"type": MESSAGE, "body": body}, self.session.wire.limits), "text"
         if name not in messages:
             self._check_there(path, name, messages)
             raise click.ClickException(f"the system does not describe {name!r} of {path}")
         kind = messages[name].get("kind")
-        if kind not in kinds:
+        streamed = "stream" in kinds and "items" in messages[name]
+        if kind not in kinds and not streamed:
             command = "stream" if kind == "stream" else "ask"
             raise click.UsageError(f"{name} is a {kind}: use `retinue {command}`")
-        return render({"type": name, "body": body_of(description, name, arguments)}, self.session.wire.limits)
+        return render(
+            {"type": name, "body": body_of(description, name, arguments)}, self.session.wire.limits
+        ), "text" if name == RESUME else kind
 
     def _described(self, path: str | None = None) -> dict[str, Any]:
         from retinue.cli.descriptions import check_description
@@ -271,19 +300,30 @@ class Talk:
             described = self._described().get("x-retinue-actors", {})
             raise click.ClickException(f"{error}{nearest(path, described)}") from None
 
-    def ask(self, path: str, encoded: bytes, timeout: float, approvals: Sequence[str], *, detached: bool) -> Any:
+    def ask(self, path: str, encoded: bytes, *, timeout: float, approvals: Sequence[str], detached: bool) -> Any:
         """The JSON of a reply."""
         return self.carry_out(self.session.ask_encoded(path, encoded, timeout, approvals, lambda value: value, detached=detached))
 
+    def stream(self, path: str, encoded: bytes, *, timeout: float, approvals: Sequence[str], show: Callable[[Any], object]) -> None:
+        """Shows the JSON of each item of a stream."""
+        from retinue.client.blocking import RemoteStream
+
+        opening = self.session.stream_encoded(path, encoded, timeout, 32, approvals, lambda value: value)
+        with RemoteStream(self.session, self.connection, opening) as items:
+            for item in items:
+                show(item)
+
     def consents(self, required: Any, seconds: float) -> list[str]:
         """Waits for all the consents that are missing."""
+        return [self.wait(request.id, seconds) for request in required.requests]
+
+    def wait(self, request_id: str, seconds: float) -> str:
+        """Waits for one consent. Raises ApprovalError where it is refused, AskTimeout."""
         from retinue.client.blocking import RemoteApprovals
 
         if not self.as_json:
-            for request in required.requests:
-                tell(f"waiting for a person's consent: {request.id} ({request.operation or request.message_type})")
-        approvals = RemoteApprovals(self.session, self.connection)
-        return [approvals.wait(request.id, timeout=seconds) for request in required.requests]
+            tell(f"waiting for a person's consent: {request_id}")
+        return RemoteApprovals(self.session, self.connection).wait(request_id, timeout=seconds)
 
 
 @contextmanager
@@ -313,7 +353,14 @@ def _talk(url: str, token: str | None, token_file: Path | None, timeout: float, 
             connection.close()
 
 
-def _how_to_go_on(command: str, url: str, path: str, name: str, waited: float | None) -> list[str]:
+def _seconds(timeout: float | None, kind: str) -> float:
+    """Seconds until there must be an answer."""
+    return timeout if timeout is not None else _RUN_TIMEOUT if kind == "text" else _TIMEOUT
+
+
+def _how_to_go_on(command: str, url: str, path: str, name: str, waited: float | None, run: str | None = None) -> list[str]:
+    if run is not None:
+        return how_to_resume(command, url, path, run)
     again = " ".join(map(shlex.quote, (url, path, name)))
     how = [
         "Approve it, on the system's machine: retinue approvals approve ID --data-dir DIR",
