@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.agents.aggregators import Aggregator, Conversation, default_aggregator
 from retinue.actors.agents.definition import Asking, Definition, Seat, ToolBox, tools_of
-from retinue.actors.agents.errors import NoSuchRun, RunCancelled
+from retinue.actors.agents.errors import BadInput, NoSuchRun, RunCancelled
 from retinue.actors.agents.guarding import compile_guardrails
 from retinue.actors.agents.hooks import compile_hooks
 from retinue.actors.agents.inputs import MAX_SESSION, checked_session
@@ -130,8 +130,8 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         self._model = model
         d = self._definition = Definition()
         d.guards = compile_guardrails(guardrails)
-        reserved = ("final_result",) if output is not None and output is not str else ()
-        self._tools = d.guards.confirmed(tools_of(tools, reserved))
+        d.reserved = ("final_result",) if output is not None and output is not str else ()
+        self._tools = d.guards.confirmed(tools_of(tools, d.reserved))
         d.guards.check_names(tool.name for tool in self._tools)
         d.instructions = instructions
         d.aggregate = aggregator
@@ -217,6 +217,11 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
     @handler(raises=Exception, open_to_all=True)
     def get_memory(self, message: GetMemory) -> Any:
         """What does a session remember?"""
+        recent: object = message.recent
+        if recent is not None and (isinstance(recent, bool) or not isinstance(recent, int) or recent < 0):
+            raise BadInput(
+                f"{self._definition.path}: GetMemory(recent={recent!r:.100}): give a number of messages, 0 or more, or None for all"
+            )
         self._hand_on(message)
 
     @handler(raises=Exception, open_to_all=True)
@@ -265,7 +270,8 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
                     subject=owner,
                     reason="subject",
                 )
-            owner, of = subject or owner, tenant or (of if subject is None else None)
+            if self.ctx.is_root:
+                owner, of = subject or owner, tenant or (of if subject is None else None)
         key = f"{name}:{owner}" if of is None else f"{name}:{owner}:{of}"
         if "~" in key or key.count(":") > (1 if of is None else 2):
             key = ":".join(_escaped(part) for part in (name, owner, of) if part is not None)

@@ -28,17 +28,18 @@ class Answering:
         instructions: What is added to the agent's instructions.
         tools: The tool by whose call the model answers, in the mode "tool".
         spec: What the provider is told, in the mode "native".
+        tries: How many answers did not fit.
         corrected: Whether the last answer did not fit, and the model has been told.
     """
 
-    __slots__ = ("_kind", "_mode", "_tries", "corrected", "instructions", "spec", "tools")
+    __slots__ = ("_kind", "_mode", "corrected", "instructions", "spec", "tools", "tries")
 
     def __init__(self, definition: Definition) -> None:
         kind = definition.output
         assert kind is not None
         self._kind = kind
         self._mode = definition.mode
-        self._tries = 0
+        self.tries = 0
         self.corrected = False
         self.instructions: str = kind.instructions if self._mode == "prompted" else ""
         self.tools: tuple[ToolSpec, ...] = (kind.tool_spec,) if self._mode == "tool" else ()
@@ -116,8 +117,8 @@ class Answering:
         await self._tell(turn, problem)
 
     def _count(self, turn: Turn, problem: str) -> None:
-        self._tries += 1
-        if self._tries > CORRECTIONS:
+        self.tries += 1
+        if self.tries > CORRECTIONS:
             self._give_up(turn, problem)
 
     async def _tell(self, turn: Turn, problem: str) -> None:
@@ -128,7 +129,7 @@ class Answering:
 
     def _give_up(self, turn: Turn, problem: str) -> NoReturn:
         raise OutputInvalid(
-            f"{turn.d.path}: the model's answer does not fit {self._kind.spec.name} after {self._tries} attempts: {problem[:1000]}",
+            f"{turn.d.path}: the model's answer does not fit {self._kind.spec.name} after {self.tries} attempts: {problem[:1000]}",
             problem=problem,
-            attempts=self._tries,
+            attempts=self.tries,
         )

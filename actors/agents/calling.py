@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from retinue.actors.agents.definition import Seat
     from retinue.actors.agents.run import Turn
 
-__all__ = ["Outcome", "all_at_once", "carry_out", "execute", "finish", "result_step", "told_of_edit"]
+__all__ = ["Outcome", "all_at_once", "carry_out", "execute", "finish", "plain_argument", "result_step", "told_of_edit"]
 
 Outcome: TypeAlias = "Step | ParkedCall"
 
@@ -137,10 +137,10 @@ async def guarded(turn: Turn, seat: Seat, message: Any) -> Any:
     if tool.context_parameter is not None:
         before.pop(tool.context_parameter, None)
     after = await turn.d.guards.tool(tool.name, dict(before), turn.notice)
-    return message if after == before else tool.decode(json.dumps(after, ensure_ascii=False, default=_plain))
+    return message if after == before else tool.decode(json.dumps(after, ensure_ascii=False, default=plain_argument))
 
 
-def _plain(value: Any) -> Any:
+def plain_argument(value: Any) -> Any:
     """An argument that was decoded, as JSON again."""
     if isinstance(value, enum.Enum):
         return value.value
@@ -159,9 +159,13 @@ async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approval
     while True:
         timeout = spent.timeout()
         try:
+            if turn.parked is not None:
+                turn.home.note_begun(turn.parked, call.id)
             result: ToolResult = await seat.executor.ask(message, timeout=timeout, approvals=approvals)
             return result
         except ApprovalRequired as required:
+            if turn.parked is not None:
+                turn.home.note_waiting(turn.parked, ParkedCall(call, required.requests))
             if not required.requests:
                 return ToolResult.failed(
                     "denied", f"not permitted: {seat.tool.name} needs a person's approval, and nobody can be asked here"
@@ -214,6 +218,8 @@ async def finish(turn: Turn, call: ToolCall, result: ToolResult) -> Step:
     step = result_step(turn, call, result)
     if step.error in BAD:
         turn.bad = turn.spent.bad_call() or turn.bad
+    if turn.parked is not None:
+        turn.home.note_result(turn.parked, step)
     if turn.outbox is not None:
         turn.tell(ToolFinished(call.id, call.name, step.ok, step.text))
     return step

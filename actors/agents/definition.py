@@ -125,11 +125,12 @@ class Definition:
         limits: How much a run may use.
         wait: Whether a run waits for approvals.
         asking: How the model is asked.
+        reserved: Names that no tool may have, not one of a single run either.
         artifacts: Where outputs are that were too long for the model.
     """
 
     __slots__ = (
-        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "output", "parser", "path", "phases", "stages", "wait",
+        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "output", "parser", "path", "phases", "reserved", "stages", "wait",
     )  # fmt: skip
 
     name: str
@@ -145,6 +146,7 @@ class Definition:
     guards: Guards
     phases: frozenset[str]
     stages: frozenset[str]
+    reserved: tuple[str, ...]
     limits: RunLimits
     wait: bool
     asking: Asking

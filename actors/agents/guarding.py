@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from retinue.actors.agents.errors import GuardrailBlocked
-from retinue.actors.agents.isolation import isolated
+from retinue.actors.agents.isolation import ends_all, isolated
 from retinue.actors.agents.message import AgentMessage
 from retinue.capabilities.tools import Tool
 from retinue.security.choices import Block, Replace, choice_of
@@ -234,7 +234,9 @@ async def _decision(one: Guardrail, asked: Guarded, kind: type) -> Any:
                 answer = await cast("Awaitable[Any]", answer)
     except trio.TooSlowError:
         raise _blocked(one, f"time-out after {one.timeout:g} s (a guardrail fails closed)") from None
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if ends_all(error):
+            raise
         _log.debug("guardrail %s failed", one.name, exc_info=True)
         raise _blocked(one, f"it raised {type(error).__name__} (a guardrail fails closed)") from None
     choice = choice_of(answer)

@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from retinue.actors.agents.errors import HookBlocked
-from retinue.actors.agents.isolation import isolated
+from retinue.actors.agents.isolation import ends_all, isolated
 from retinue.actors.agents.phases import PHASES, Phase, check_phases, fitting, phases_of_object
 from retinue.security.choices import Block, Choice, Replace, choice_of
 from retinue.security.errors import DefinitionError
@@ -250,7 +250,9 @@ async def _decide(entry: _Entry, shown: HookContext) -> tuple[Choice | None, str
         answer = await entry.answer(shown)
     except trio.TooSlowError:
         return None, f"time-out after {entry.timeout:g} s"
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if ends_all(error):
+            raise
         _log.debug("hook %s failed", entry.name, exc_info=True)
         return None, f"it raised {type(error).__name__}"
     choice = choice_of(answer)

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
+import trio
 
+from retinue.actors.agents.passing import Left
 from retinue.capabilities.tool_results import ToolResult
 
-__all__ = ["isolated"]
+__all__ = ["ends_all", "isolated"]
 
 MAX_DEPTH: Final = 64
 """Levels that are copied; deeper is nothing that a message holds."""
@@ -51,6 +53,13 @@ def isolated(value: Any, depth: int = 0) -> Any:
         return copy.deepcopy(value)
     except Exception:  # whatever it does when it is copied: a lock, a socket, a ref
         return value
+
+
+def ends_all(error: BaseException) -> bool:
+    """Whether what came out of a function that the agent was made with is not the function's own: a cancellation, a reader who has left, Ctrl-C, the end of a coroutine."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(ends_all(each) for each in error.exceptions)
+    return isinstance(error, trio.Cancelled | KeyboardInterrupt | GeneratorExit | Left)
 
 
 def _field_names(kind: type) -> list[str] | None:

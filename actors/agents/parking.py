@@ -6,12 +6,12 @@ tools; the session never sees a token. When it goes on, the very calls that wait
 
 from __future__ import annotations
 
-import json
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from retinue.actors.agents.calling import Outcome, execute, finish, guarded, told_of_edit
-from retinue.actors.agents.errors import GuardrailBlocked
+from retinue.actors.agents.calling import Outcome, carry_out, execute, finish, guarded, told_of_edit
+from retinue.actors.agents.edits import edited, hooked
+from retinue.actors.agents.errors import GuardrailBlocked, HookBlocked
 from retinue.actors.agents.events import ApprovalNeeded, ToolStarted
 from retinue.actors.agents.message import Step
 from retinue.actors.agents.passing import emit
@@ -52,20 +52,8 @@ async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
     if "on_approval_required" in turn.d.phases:
         await turn.run_hooks("on_approval_required", requests)
     run = turn.run_id()
-    turn.home.park(
-        ParkedRun(
-            id=run,
-            items=tuple(turn.items),
-            results=dict(results),
-            waiting=tuple(waiting),
-            spent=turn.spent.counts,
-            usage=turn.spent.usage,
-            limits=turn.spent.limits,
-            tools=turn.extra_tools,
-            turn=turn.number,
-            has_artifacts=turn.has_artifacts,
-        )
-    )
+    turn.home.park(_set_aside(turn, results, waiting))
+    turn.settled = True
     if turn.streamed:
         await emit(ApprovalNeeded(requests, run))
     first = requests[0]
@@ -80,12 +68,37 @@ async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
     )
 
 
+def _set_aside(turn: Turn, results: Mapping[str, Step], waiting: Sequence[ParkedCall]) -> ParkedRun:
+    return ParkedRun(
+        id=turn.run_id(),
+        items=tuple(turn.items),
+        results=dict(results),
+        waiting=tuple(waiting),
+        spent=turn.spent.counts,
+        usage=turn.spent.usage,
+        limits=turn.spent.limits,
+        tools=turn.extra_tools,
+        turn=turn.number,
+        has_artifacts=turn.has_artifacts,
+        detector=turn.detector,
+        past=tuple(turn.past),
+        tries=turn.answering.tries if turn.answering is not None else 0,
+    )
+
+
+def checkpoint(turn: Turn, results: Mapping[str, Step], calls: Sequence[ToolCall]) -> None:
+    """A run that was parked is about to carry out the calls of a further reply: from there it goes on, should it fail. What has a result is not done again."""
+    turn.home.park(_set_aside(turn, results, [ParkedCall(call, ()) for call in calls]))
+
+
 async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
     """Goes on with a call that waited: carries it out, gives the person's words, or says that it waits still."""
     call = waiting.call
     if waiting.begun:
-        text = f"{call.name} was begun after it was approved, and interrupted: whether it was carried out is not known. Do not try again before you have looked"
+        text = f"{call.name} was begun, and interrupted: whether it was carried out is not known. Do not try again before you have looked"
         return await finish(turn, call, ToolResult.failed("outcome_unknown", text))
+    if not waiting.requests:
+        return await carry_out(turn, call)
     seat = turn.box.seats.get(call.name)
     if seat is None:
         return await finish(turn, call, ToolResult.failed("unknown", turn.box.unknown(call.name)))
@@ -93,16 +106,10 @@ async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
     if isinstance(decided, ToolResult):
         return await finish(turn, call, decided)
     turn.tell(ToolStarted(call.id, call.name, call.arguments))
-    approvals = decided.approvals or turn.home.ctx.approvals
-    if approvals:
-        turn.home.note_begun(turn.parked, call.id)
-    outcome = await execute(turn, call, seat, decided.message, approvals)
+    outcome = await execute(turn, call, seat, decided.message, decided.approvals or turn.home.ctx.approvals)
     if isinstance(outcome, ParkedCall):
-        turn.home.note_waiting(turn.parked, outcome)
         return outcome
-    step = await finish(turn, call, told_of_edit(outcome, decided.edited))
-    turn.home.note_result(turn.parked, step)
-    return step
+    return await finish(turn, call, told_of_edit(outcome, decided.edited))
 
 
 async def wait_for(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest]) -> Decided | ToolResult:
@@ -136,9 +143,9 @@ class Decided:
 
 async def _decide(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest], wait: float) -> Decided | ToolResult:
     """What the desk says of a call; a result where a person said no."""
-    message: Any = None
     approvals: Any = ()
-    edited: str | None = None
+    changed: str | None = None
+    editing: Any = None
     pending = False
     for request in requests:
         try:
@@ -153,16 +160,20 @@ async def _decide(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[App
         if decision.approvals:
             approvals = decision.approvals + approvals if approvals else decision.approvals
         if now.edit_of is not None:
-            arguments = dict(now.arguments)
-            message = seat.tool.message(**arguments)
-            edited = json.dumps(arguments, ensure_ascii=False, default=str)
+            editing = now.arguments
     try:
-        if message is None:
+        if editing is None:
             message = seat.tool.decode(call.arguments)
+        else:
+            message, changed = edited(seat.tool, call, editing)
+            if not pending and "before_tool_call" in turn.d.phases:
+                message = await hooked(turn, seat.tool, call, message, changed)
         if "tool" in turn.d.stages:
             message = await guarded(turn, seat, message)
     except BadArguments as error:
         return ToolResult.failed("arguments", str(error))
     except GuardrailBlocked as blocked:
         return ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a guardrail has blocked this call'}")
-    return Decided(message, approvals, edited, pending=pending)
+    except HookBlocked as blocked:
+        return ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a hook has blocked this call'}")
+    return Decided(message, approvals, changed, pending=pending)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from retinue.actors.agents.aggregators import Conversation, continued, default_aggregator
 from retinue.actors.agents.answering import Answering
 from retinue.actors.agents.calling import all_at_once, carry_out, result_step
@@ -16,9 +18,9 @@ from retinue.actors.agents.definition import spec_of
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.agents.events import Notice, UsageSoFar
 from retinue.actors.agents.hooks import HookContext
-from retinue.actors.agents.inputs import own_message
+from retinue.actors.agents.inputs import checked_input, own_message
 from retinue.actors.agents.message import LIMITS, AgentMessage, Resume, RunEnd, RunLimits, Step
-from retinue.actors.agents.parking import new_run_id, park, resume_call
+from retinue.actors.agents.parking import checkpoint, new_run_id, park, resume_call
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall, ParkedRun, SessionState
 from retinue.actors.llm.errors import StreamTruncated
@@ -57,8 +59,8 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_detector", "_run", "answering", "bad", "box", "budget", "d", "edits", "extra_tools", "has_artifacts", "home", "items", "notices", "number", "outbox", "outcomes", "parked", "past", "resuming",
-        "said", "session", "spent", "state", "streamed", "wait",
+        "_about", "_run", "answering", "bad", "box", "budget", "d", "detector", "edits", "extra_tools", "has_artifacts", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
+        "resuming", "said", "session", "settled", "spent", "state", "streamed", "wait",
     )  # fmt: skip
 
     def __init__(
@@ -93,12 +95,14 @@ class Turn:
         self.bad = False
         self.has_artifacts = state.has_artifacts
         self.resuming = False
+        self.settled = False  # what there is of it is in the session's state: nothing of it is kept once more
+        self.made = home.made if home.made_for is state.items else None
         self.past: list[tuple[str, str, str]] = []
         self.edits: dict[str, str | None] = {}
         self.budget: Budget | None = home.ctx.budget if home.ctx.security.accounts else None
         self.answering = Answering(definition) if definition.output is not None else None
         self._about: HookContext | None = None
-        self._detector: LoopDetector | None = None
+        self.detector: LoopDetector | None = None
         self._run: str | None = None
 
     # -- what a run says and is asked ----------------------------------------------------------------------------------------------------------------
@@ -145,11 +149,11 @@ class Turn:
         most = self.spent.limits.repeated_calls
         if most is None:
             return ""
-        detector = self._detector
+        detector = self.detector
         if detector is None:
             if not self.past:  # the first calls repeat nothing
                 return ""
-            detector = self._detector = LoopDetector(repeats=most)
+            detector = self.detector = LoopDetector(repeats=most)
         while self.past:  # what came of them is looked at when there are more calls, and not before
             verdict = detector.done(*self.past.pop(0))
             if verdict.action == "tell":
@@ -166,10 +170,13 @@ class Turn:
     async def go(self, message: AgentMessage) -> AgentMessage:
         """Runs from a message to its answer; memory holds both then."""
         d = self.d
+        given = message
         if "before_run" in d.phases:
             message = await self.run_hooks("before_run", message)
         if "input" in d.stages:
             message = await d.guards.input(message, self.notice)
+        if message is not given:  # what is put in its place is to be as good as what comes
+            message = checked_input(message, d.path)
         self.items.append(message)
         return await self._loop()
 
@@ -178,13 +185,16 @@ class Turn:
         self.parked = parked.id
         self.number = parked.turn
         self.items.extend(parked.items)
+        self.outcomes = dict(parked.results)
+        self.resuming = True
+        self.detector, self.past = parked.detector, list(parked.past)
+        if self.answering is not None:
+            self.answering.tries = parked.tries
         self.spent.go_on(parked.spent, parked.usage)
         if "on_resume" in self.d.phases:
             await self.run_hooks("on_resume", request)
         calls = parked.items[-1]
         assert isinstance(calls, Step)
-        self.outcomes = dict(parked.results)
-        self.resuming = True
         if parked.waiting:
             await all_at_once(self, parked.waiting, resume_call, _id_of_waiting)
         await self._take(calls)
@@ -228,6 +238,8 @@ class Turn:
             self.outcomes = {**found}
             self.spent.before_tools(len(calls))
             wanted = [call for call in calls if call.id not in found] if found else calls
+            if self.parked is not None:
+                checkpoint(self, found, wanted)
             if wanted:
                 await all_at_once(self, wanted, carry_out, _id_of_call)
             await self._take(step)
@@ -252,10 +264,10 @@ class Turn:
         if "before_model_request" in d.phases:
             request = await self.run_hooks("before_model_request", request)
         most = spent.before_model(request.messages, request.tools, request.max_tokens, self.budget)
-        if most != request.max_tokens:
-            request = _capped(request, most)
-        timeout = spent.timeout()
         try:
+            if most != request.max_tokens:
+                request = _capped(request, most)
+            timeout = spent.timeout()
             completion = await (self._stream(request, timeout) if self.streamed else d.model.ask(request, timeout=timeout))
         except BaseException as error:
             spent.model_failed()
@@ -265,7 +277,7 @@ class Turn:
         spent.after_model(completion.usage)
         if "after_model_response" in d.phases:
             completion = await self.run_hooks("after_model_response", completion)
-        return completion
+        return completion if len(completion.tool_calls) < 2 else _with_ids_of_their_own(completion)
 
     async def _request(self) -> Complete:
         d = self.d
@@ -281,7 +293,7 @@ class Turn:
             instructions = f"{instructions}\n\n{answering.instructions}" if instructions else answering.instructions
         conversation = Conversation(items, d.name, instructions, d.parser)
         if d.aggregate is default_aggregator:
-            messages, self.home.made = continued(conversation, self.home.made)
+            messages, self.made = continued(conversation, self.made)
         else:
             messages = tuple(d.aggregate(conversation))
         tools = self.box.specs if d.parser is None else ()
@@ -391,7 +403,7 @@ class Turn:
     def keep_partial(self, why: str) -> str:
         """Commits what there is, with a valid history: each call has a result. Nothing where nothing was said or done. Returns what was being said."""
         said = "".join(self.said)
-        if self.resuming or len(self.items) < (1 if said else 2):
+        if self.settled or self.resuming or len(self.items) < (1 if said else 2):
             return said  # a parked run is parked still
         last = self.items[-1]
         if isinstance(last, Step) and last.kind == "tool_calls":
@@ -404,7 +416,10 @@ class Turn:
 
     def over(self, reached: RunLimitReached) -> RunLimitReached:
         """The run came to a limit: what it did is kept."""
-        partial = self.keep_partial(f"not carried out: the run has reached its limit {reached.limit}")
+        limit = f"the run has reached its limit {reached.limit}"
+        partial = self.keep_partial(
+            f"interrupted: {limit}; whether it was carried out is not known" if reached.limit == "seconds" else f"not carried out: {limit}"
+        )
         if not partial:
             words = [item.text for item in self.items if isinstance(item, Step) and item.kind == "tool_calls" and item.text]
             partial = words[-1] if words else ""
@@ -418,6 +433,22 @@ READ: Final = "read_result"
 
 CUT: Final = ("length", "content_filter")
 """Reasons for which an answer ends that is not complete."""
+
+
+def _with_ids_of_their_own(completion: Completion) -> Completion:
+    """The reply, no two of its calls under one id: each has a result of its own, and a consent is for one of them."""
+    ids = {call.id for call in completion.tool_calls}
+    if len(ids) == len(completion.tool_calls):
+        return completion
+    seen: set[str] = set()
+    found: list[ToolCall] = []
+    for number, call in enumerate(completion.tool_calls, 1):
+        name = call.id
+        while name in seen or (name in ids and name != call.id):
+            name = f"{name}_{number}"
+        seen.add(name)
+        found.append(call if name == call.id else attrs.evolve(call, id=name, provider_id=call.provider_id or call.id))
+    return attrs.evolve(completion, tool_calls=tuple(found))
 
 
 def _capped(request: Complete, most: int | None) -> Complete:

@@ -11,8 +11,9 @@ import attrs
 import trio
 
 from retinue.actors.agents.definition import Definition, Seat, tools_of
-from retinue.actors.agents.errors import NoSuchRun, RunLimitReached, RunParked
+from retinue.actors.agents.errors import AgentError, NoSuchRun, RunLimitReached, RunParked
 from retinue.actors.agents.inputs import checked_input, own_items
+from retinue.actors.agents.isolation import ends_all
 from retinue.actors.agents.limits import Spent
 from retinue.actors.agents.message import (
     AgentEvent,
@@ -28,7 +29,7 @@ from retinue.actors.agents.message import (
     Step,
     StreamRun,
 )
-from retinue.actors.agents.passing import Left, events_of
+from retinue.actors.agents.passing import events_of
 from retinue.actors.agents.run import Turn, narrower
 from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionState
 from retinue.actors.agents.views import load_state_dict, state_dict
@@ -57,7 +58,8 @@ class Session(Actor):
         self._keeper = keeper
         self._running = running
         self._own_key: str | None = None
-        self.made: Made | None = None  # what the model was sent last, to go on from; it is dropped where memory is another one
+        self.made: Made | None = None  # what the model was sent last, to go on from …
+        self.made_for: object = None  # … where memory is this very tuple still
 
     # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class Session(Actor):
             return await self._settled(turn, start())
         seats: list[Seat] = []
         try:
-            for tool in self._d.guards.confirmed(tools_of(turn.extra_tools, turn.box.seats)):
+            for tool in self._d.guards.confirmed(tools_of(turn.extra_tools, [*turn.box.seats, *self._d.reserved])):
                 executor = await spawn_executor(self.ctx, tool, name=f"tool-{tool.name}", artifacts=self._d.artifacts)
                 seats.append(Seat(tool, executor))  # one by one: what has started is stopped, also where a later one fails
             turn.box = turn.box.with_more(seats)
@@ -162,15 +164,22 @@ class Session(Actor):
             if instead is error:
                 raise
             raise instead from error
-        except (Left, trio.Cancelled, BaseExceptionGroup):
+        except BaseException as error:
+            if not ends_all(error):  # of what the agent was made with: an end of the run, and of nothing else
+                raise AgentError(
+                    f"{self._d.path}: a {type(error).__name__} came out of what the agent was made with, and ended the run"
+                ) from error
             # The reader has left, or everything ends. (What `Cancel` has interrupted leaves memory as it was.)
             if turn.streamed and not self._running[self._key].used:
-                turn.keep_partial("not carried out: the run was left")
+                turn.keep_partial("interrupted: the run was left; whether it was carried out is not known")
             raise
+        finally:
+            if turn.parked is not None and not turn.settled:
+                self._note_spent(turn)
 
     # -- memory --------------------------------------------------------------------------------------------------------------------------------------
 
-    @handler(open_to_all=True)
+    @handler(raises=Exception, open_to_all=True)
     def get_memory(self, message: GetMemory) -> Memory:
         """What the session remembers."""
         items = self._state.items
@@ -179,15 +188,15 @@ class Session(Actor):
             items = items[places[-message.recent] :] if 0 < message.recent <= len(places) else items if message.recent else ()
         return Memory(own_items(items))
 
-    @handler(open_to_all=True)
+    @handler(raises=Exception, open_to_all=True)
     def clear_memory(self, message: ClearMemory) -> None:
         """Forgets everything."""
-        del message
         self._keeper.drop(self._key)
         security = self.ctx.security
-        self._d.artifacts.forget((security.tenant, security.subject, self.ctx.path))
+        owner, tenant = (message.subject, message.tenant) if message.subject else (security.subject, message.tenant or security.tenant)
+        self._d.artifacts.forget((tenant, owner, self.ctx.path))
 
-    @handler(open_to_all=True)
+    @handler(raises=Exception, open_to_all=True)
     def get_state(self, message: GetState) -> dict[str, Any]:
         """What the session remembers, as plain data."""
         del message
@@ -200,7 +209,7 @@ class Session(Actor):
         turns = max((item.turn for item in items if isinstance(item, Step)), default=0)
         self._put(SessionState(tuple(items), turn=max(turns, self._state.turn)))
 
-    @handler(open_to_all=True)
+    @handler(raises=Exception, open_to_all=True)
     def cancel(self, message: Cancel) -> bool:
         """Gives up a parked run; one in progress the agent has interrupted itself."""
         state = self._state
@@ -229,7 +238,10 @@ class Session(Actor):
 
     def commit(self, turn: Turn) -> None:
         """Takes over what a run did: the one assignment by which memory changes. (Nothing waits in a session for a run to end, so a parked one is this one.)"""
-        self._keeper.put(self._own_key or "", SessionState(turn.state.items + tuple(turn.items), NONE, turn.number, turn.has_artifacts))
+        items = turn.state.items + tuple(turn.items)
+        self._keeper.put(self._own_key or "", SessionState(items, NONE, turn.number, turn.has_artifacts))
+        self.made, self.made_for = turn.made, items
+        turn.settled = True
 
     def park(self, run: ParkedRun) -> None:
         """Sets a run aside."""
@@ -241,8 +253,8 @@ class Session(Actor):
         self._change(run, call_id, begun=True)
 
     def note_waiting(self, run: str | None, waiting: ParkedCall) -> None:
-        """It was not: it waits still."""
-        self._change(run, waiting.call.id, begun=False)
+        """It was not: it waits for a person."""
+        self._change(run, waiting.call.id, call=waiting.call, begun=False, requests=waiting.requests)
 
     def note_result(self, run: str | None, step: Step) -> None:
         """It has a result, which is never asked for again."""
@@ -251,8 +263,14 @@ class Session(Actor):
             waiting = tuple(each for each in parked.waiting if each.call.id != step.call_id)
             self.park(attrs.evolve(parked, waiting=waiting, results={**parked.results, step.call_id or "": step}))
 
-    def _change(self, run: str | None, call_id: str, *, begun: bool) -> None:
+    def _note_spent(self, turn: Turn) -> None:
+        """What a run that is parked still has used: its limits hold however often it is resumed."""
+        parked = self._state.parked.get(turn.parked or "")
+        if parked is not None:
+            self.park(attrs.evolve(parked, spent=turn.spent.counts, usage=turn.spent.usage))
+
+    def _change(self, run: str | None, call_id: str, **changes: Any) -> None:
         parked = self._state.parked.get(run or "")
         if parked is not None:
-            waiting = tuple(attrs.evolve(each, begun=begun) if each.call.id == call_id else each for each in parked.waiting)
+            waiting = tuple(attrs.evolve(each, **changes) if each.call.id == call_id else each for each in parked.waiting)
             self.park(attrs.evolve(parked, waiting=waiting))

@@ -11,6 +11,7 @@ import attrs
 from retinue.actors.agents.message import AgentMessage, RunLimits, Step
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
+from retinue.capabilities.looping import LoopDetector
 from retinue.mailbox.constructors import quicken
 from retinue.security.approvals import ApprovalRequest
 
@@ -49,6 +50,8 @@ class ParkedRun:
         tools: The tools given for this run only.
         turn: The number of the run in its session.
         has_artifacts: As in `SessionState`.
+        detector, past: What watches for calls that are made again and again, and the calls that it has not looked at yet.
+        tries: How many answers did not fit the output's type.
     """
 
     id: str
@@ -61,6 +64,9 @@ class ParkedRun:
     tools: tuple[Any, ...] = ()
     turn: int = 0
     has_artifacts: bool = False
+    detector: LoopDetector | None = None
+    past: tuple[tuple[str, str, str], ...] = ()
+    tries: int = 0
 
     @property
     def requests(self) -> tuple[ApprovalRequest, ...]:

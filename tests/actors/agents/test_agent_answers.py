@@ -388,3 +388,25 @@ async def test_an_agent_of_an_output_type_may_have_no_tool_of_the_name_by_which_
     with pytest.raises(rt.DefinitionError, match="final_result"):
         async with agent_system(["x"], tools=[final_result], output=Point):
             pass
+
+
+async def test_two_calls_of_a_reply_under_one_id_are_two_calls_with_a_result_each() -> None:
+    told: list[llm.Complete] = []
+
+    async def double(n: int) -> int:
+        """Doubles.
+
+        Args:
+            n: What.
+        """
+        return 2 * n
+
+    twins = tuple(llm.ToolCall("x", "double", json.dumps({"n": n})) for n in (1, 2, 3))
+    script = said_to(told, llm.Completion(tool_calls=twins), "Done.")
+    async with agent_system(script, tools=[double]) as (_, agent):
+        await agent.ask("go")
+        memory = await agent.ask(rt.GetMemory())
+    assert [step.text for step in results(memory)] == ["2", "4", "6"]
+    ids = [call.id for call in memory.steps[0].calls]
+    assert len(set(ids)) == 3 and [step.call_id for step in results(memory)] == ids
+    assert [each.tool_call_id for each in told[-1].messages if each.role == "tool"] == ids

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
+from agent_players import agent_system, said_to
 from retinue import llm
 from retinue.actors.agents.aggregators import continued, repairs
 
@@ -264,3 +265,23 @@ def test_a_reply_that_cannot_be_parsed_stays_as_it_was_beside_what_was_said_abou
 def test_a_role_that_no_endpoint_knows_is_refused(options: Any, why: str) -> None:
     with pytest.raises(rt.DefinitionError, match=why):
         rt.tool_aggregator(**options)
+
+
+async def test_what_memory_does_not_hold_any_more_is_not_sent_to_the_model_again() -> None:
+    told: list[llm.Complete] = []
+    one, two, three = said_to(told, "one", "two", "three")
+    script = [one, llm.ModelFailed("down", status=503), two, three]
+    async with agent_system(script) as (_, agent):
+        message = rt.AgentMessage("and now?")
+        await agent.ask("my password is hunter2")
+        with pytest.raises(llm.ModelFailed):
+            await agent.ask(message)
+        state = await agent.ask(rt.GetState())
+        state["memory"][0]["content"] = "[redacted]"
+        await agent.ask(rt.ClearMemory())
+        await agent.ask(rt.LoadState(state))
+        await agent.ask(message)
+        assert [each.content for each in told[-1].messages] == ["[redacted]", "one", "and now?"]
+        await agent.ask(rt.ClearMemory())
+        await agent.ask(message)
+        assert [each.content for each in told[-1].messages] == ["and now?"]

@@ -93,7 +93,10 @@ async def test_a_hook_that_blocks_a_tool_call_is_a_result_and_the_run_goes_on() 
     def block(context: rt.HookContext) -> rt.Block | None:
         return rt.Block("not that") if context.arguments.get("text") == "x" else None
 
-    async with agent_system([llm.tool_calls(("note", {"text": "x"}), ("note", {"text": "y"})), "done"], tools=[note], hooks=[block]) as (_, agent):
+    async with agent_system([llm.tool_calls(("note", {"text": "x"}), ("note", {"text": "y"})), "done"], tools=[note], hooks=[block]) as (
+        _,
+        agent,
+    ):
         assert (await agent.ask("go")).content == "done"
         steps = results(await agent.ask(rt.GetMemory()))
     assert [(step.ok, step.error) for step in steps] == [(False, "denied"), (True, None)] and "not that" in steps[0].text

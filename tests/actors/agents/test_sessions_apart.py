@@ -170,3 +170,15 @@ async def test_memory_has_two_views_and_the_plain_one_loads_back_all_or_nothing(
         assert [message.content for message in (await agent.ask(rt.GetMemory("copy", recent=2))).messages] == ["two", "héllo 🎉"]
         assert (await agent.ask(rt.GetMemory("copy", recent=0))).items == ()
         assert len((await agent.ask(rt.GetMemory("copy", recent=99))).items) == 4
+
+
+async def test_who_says_their_own_name_looks_into_their_own_tenants_session() -> None:
+    async with agent_system(echo) as (system, agent):
+        near, far = system.authority.mint("ada", ["**"]), system.authority.mint("ada", ["**"], tenant="north")
+        await agent.ask("near", context=near)
+        await agent.ask("far", context=far)
+        for said in ({"subject": "ada"}, {"tenant": "north"}, {"subject": "ada", "tenant": "north"}):
+            memory = await agent.ask(rt.GetMemory(**said), context=far)
+            assert [message.content for message in memory.messages] == ["far", "far"]
+        await agent.ask(rt.ClearMemory(subject="ada"), context=far)
+        assert len((await agent.ask(rt.GetMemory(), context=near)).items) == 2

@@ -197,3 +197,14 @@ async def test_what_has_no_stream_says_so(message: Any) -> None:
     async with agent_system("x") as (_, agent):
         [error] = await read(agent, message)
         assert isinstance(error, rt.Unhandled)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3])
+async def test_a_reader_who_leaves_at_the_end_leaves_one_whole_answer_or_what_was_said(window: int) -> None:
+    async with agent_system(["It is noon."]) as (_, agent):
+        async with agent.stream("go", window=window) as events:
+            async for event in events:
+                if isinstance(event, rt.UsageSoFar):
+                    break
+        memory = await agent.ask(rt.GetMemory())
+    assert [message.content for message in memory.messages] == ["go", "It is noon."]
