@@ -35,7 +35,19 @@ class Spent:
         now: The clock, in seconds.
     """
 
-    __slots__ = ("_capped", "_dearest", "_ends", "_now", "_reserved", "bad_calls", "limits", "model_calls", "tool_calls", "usage")
+    __slots__ = (
+        "_capped",
+        "_dearest",
+        "_ends",
+        "_now",
+        "_prompt",
+        "_reserved",
+        "bad_calls",
+        "limits",
+        "model_calls",
+        "tool_calls",
+        "usage",
+    )
 
     def __init__(self, limits: RunLimits, now: Callable[[], float] = trio.current_time) -> None:
         self.limits = limits
@@ -43,6 +55,7 @@ class Spent:
         self._ends = math.inf if limits.seconds is None else now() + limits.seconds
         self._capped = limits.tokens is not None or limits.cost_micro_usd is not None
         self._dearest = 1
+        self._prompt = 0
         self._reserved: tuple[Budget, Reservation] | None = None
         self.model_calls = 0
         self.tool_calls = 0
@@ -143,6 +156,7 @@ class Spent:
         reservation = budget.reserve(
             tokens=0 if tokens == math.inf else prompt + int(answer), cost_micro_usd=0 if cost == math.inf else self._dearest
         )
+        self._prompt = prompt
         self._reserved = (budget, reservation)
         return answer
 
@@ -161,11 +175,22 @@ class Spent:
             budget, reservation = held
             budget.settle(reservation, tokens=usage.total_tokens, cost_micro_usd=usage.cost_micro_usd)
 
-    def model_failed(self) -> None:
-        """Gives back what was reserved for a model call that has no answer. What it took is not known, and most often nothing."""
+    def model_failed(self, heard: int = 0) -> None:
+        """Settles a model call that was not answered to its end.
+
+        Args:
+            heard: Characters that the model had said until then. None: what was reserved is given back, for most often nothing was taken. Else the prompt was read
+                and they were written: who leaves each stream in its middle is not served for nothing. It is guessed as it was for the reservation.
+        """
         held, self._reserved = self._reserved, None
-        if held is not None:
-            held[0].release(held[1])
+        if held is None:
+            return
+        budget, reservation = held
+        if heard:
+            tokens = min(reservation.amounts.tokens, self._prompt + heard // CHARACTERS_A_TOKEN + 1)
+            budget.settle(reservation, tokens=tokens)  # of the cost what was reserved
+        else:
+            budget.release(reservation)
 
     # -- calls of tools ------------------------------------------------------------------------------------------------------------------------------
 
