@@ -24,7 +24,7 @@ from retinue.actors.agents.parking import checkpoint, new_run_id, park, resume_c
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall, ParkedRun, SessionState
 from retinue.actors.llm.errors import StreamTruncated
-from retinue.actors.llm.events import Completed, ReasoningDelta, Retrying, TextDelta
+from retinue.actors.llm.events import Completed, ReasoningDelta, Retrying, TextDelta, ToolCallDelta
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.capabilities.looping import LoopDetector
@@ -59,7 +59,7 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_run", "answering", "bad", "box", "budget", "d", "detector", "edits", "extra_tools", "has_artifacts", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
+        "_about", "_run", "answering", "bad", "box", "budget", "d", "detector", "edits", "extra_tools", "has_artifacts", "heard", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
         "resuming", "said", "session", "settled", "spent", "state", "streamed", "wait",
     )  # fmt: skip
 
@@ -97,6 +97,7 @@ class Turn:
         self.resuming = False
         self.settled = False  # what there is of it is in the session's state: nothing of it is kept once more
         self.made = home.made if home.made_for is state.items else None
+        self.heard = 0  # characters of the answer that the model is giving
         self.past: list[tuple[str, str, str]] = []
         self.edits: dict[str, str | None] = {}
         self.budget: Budget | None = home.ctx.budget if home.ctx.security.accounts else None
@@ -270,11 +271,12 @@ class Turn:
             timeout = spent.timeout()
             completion = await (self._stream(request, timeout) if self.streamed else d.model.ask(request, timeout=timeout))
         except BaseException as error:
-            spent.model_failed()
+            spent.model_failed(self.heard)
             if isinstance(error, AskTimeout):
                 spent.timeout()  # it was the run's own time that is over
             raise
-        spent.after_model(completion.usage)
+        if not self.streamed:
+            spent.after_model(completion.usage)
         if "after_model_response" in d.phases:
             completion = await self.run_hooks("after_model_response", completion)
         return completion if len(completion.tool_calls) < 2 else _with_ids_of_their_own(completion)
@@ -315,18 +317,24 @@ class Turn:
         silent = self.d.parser is not None
         completion: Completion | None = None
         self.said.clear()
+        self.heard = 0
         async with self.d.model.stream(request.as_stream(), timeout=timeout) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
+                    self.heard += len(event.text)
                     if not silent:
                         await self._show(event, shown)
                 elif isinstance(event, ReasoningDelta):
+                    self.heard += len(event.text)
                     if thought is None:
                         await emit(event)
                     elif text := thought.feed(event.text):
                         await emit(ReasoningDelta(text))
+                elif isinstance(event, ToolCallDelta):
+                    self.heard += len(event.arguments)
                 elif isinstance(event, Completed):
                     completion = event.completion
+                    self.spent.after_model(completion.usage)  # whatever becomes of it from here on
                 elif isinstance(event, Retrying):
                     await emit(Notice("retrying", event.reason))
         if thought is not None and (text := await thought.finish()):
