@@ -96,7 +96,7 @@ def check_command(words: list[str]) -> str:
             check_installation(wanted)
         case ["pytest", *options]:
             execute([sys.executable, "-m", "pytest", "--collect-only", "-q", *options, "tests/house/test_layout.py"], ROOT)
-        case ["retinue", ("demo" | "models") as name, *_]:  # they may fetch and load a model: tests/cli runs them
+        case ["retinue", ("chat" | "demo" | "models") as name, *_]:  # they may fetch and load a model: tests/cli runs them
             return execute([sys.executable, "-m", "retinue", name, "--help"], ROOT)
         case ["retinue", ("serve" | "token" | "ask" | "send" | "stream" | "ps" | "approvals") as name, *arguments] if (
             "--help" not in arguments

@@ -43,9 +43,9 @@ INTERRUPTED: Final = 130
     help="Look for weights, and keep them, in the `models` folder of this folder, in the place of the user's cache.",
 )
 def chat(name: str | None, instructions: str, files: tuple[Path, ...], data_dir: Path | None, *, live: bool) -> None:
-    """Talk to an agent: a line is a message.
+    """Talk to an agent in the terminal.
 
-    The answer is printed while it is made.
+    A line is a message, the answer is printed while it is made.
 
     /clear forgets what was said, /memory shows it, /quit (or Ctrl-D) ends; //TEXT says /TEXT. Ctrl-C stops the answer, and not the chat. Tools that need a
     person's consent ask for it here.

@@ -58,7 +58,7 @@ COMMANDS = {
     "approvals": LazyCommand("retinue.cli.approvals", "approvals", "See what waits for a person's consent, and decide."),
     "ask": LazyCommand("retinue.cli.talk", "ask", "Ask an actor, and print its reply."),
     "audit": LazyCommand("retinue.cli.audit", "audit", "Check an audit file, and read it."),
-    "chat": LazyCommand("retinue.cli.chat", "chat", "Talk to an agent: a line is a message."),
+    "chat": LazyCommand("retinue.cli.chat", "chat", "Talk to an agent in the terminal."),
     "demo": LazyCommand("retinue.cli.demo", "demo", "Watch a researcher, a writer and a critic work on a topic."),
     "doctor": LazyCommand("retinue.cli.doctor", "doctor", "Show what is installed, and what would be used."),
     "models": LazyCommand("retinue.cli.models", "models", "List the models, and fetch the weights of the embedded one."),
