@@ -97,6 +97,10 @@ class StreamSlot(AskSlot):
         if self.closed:
             self.items.clear()
 
+    def _late(self, value: Any, error: BaseException | None) -> None:
+        if not self.closed:  # the end of a stream that its reader has left is no answer, and nobody misses it
+            super()._late(value, error)
+
     async def next(self) -> Any:
         """The next item; raises StopAsyncIteration at the end, or the error that the stream ended with."""
         while not self.items:
