@@ -99,7 +99,7 @@ def within(*folders: str) -> Constraint:
     Whole segments count (`reports2/x` is not within `reports`), and the folder itself is not within it. What
     `retinue.security.paths.check_path` refuses is not permitted: `..`, `.`, empty segments, a trailing slash, encoded dots and slashes.
     A relative folder never contains an absolute path, nor the other way round. `within("/")` is every absolute path. Links are not
-    followed here: open the file with `open_beneath`.
+    followed here: open the file with `open_beneath`. A `pathlib` path counts as its text.
 
     Raises:
         ConstraintError: No folder, or a malformed one; a closing slash is optional.

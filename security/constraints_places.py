@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Self, final
+from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
+from typing import ClassVar, Final, Self, final
 
 import attrs
 
@@ -21,6 +22,10 @@ DEFAULT_SCHEMES = ("https",)
 
 DEFAULT_PORT_LIST = (443,)
 """The ports of `host()`."""
+
+
+_PATHS: Final = frozenset({PurePosixPath, PosixPath, PureWindowsPath, WindowsPath})
+"""Those very classes; what was derived from them may say anything. A Windows path's text holds backslashes, which no folder has."""
 
 
 def _listed(values: object, what: str, example: str) -> tuple[object, ...]:
@@ -58,6 +63,8 @@ class Within(Constraint):
         object.__setattr__(self, "_parts", tuple(map(check_folder, self.folders)))
 
     def _holds(self, value: object, _sources: Mapping[str, Source], /) -> bool:
+        if type(value) in _PATHS:  # its text says all of it: a path has no state of its own
+            value = str(value)
         if type(value) is not str:
             return False
         segments = check_path(value)

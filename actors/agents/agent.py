@@ -54,6 +54,9 @@ SESSIONS: Final = 100_000
 IDLE: Final = 900.0
 """Seconds after which a session's actor rests; what it remembers stays."""
 
+AT_ONCE: Final = 1_000
+"""Sessions that may be at work at the same time, however few are remembered."""
+
 MAX_KEY: Final = 512
 
 
@@ -78,7 +81,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         guardrails: See `compile_guardrails`.
         limits: How much one run may use.
         wait_for_approvals: Whether a run waits where a person has to consent; default False: it is parked, and goes on with `Resume`.
-        sessions: How many sessions are remembered; default 100,000.
+        sessions: How many sessions are remembered; default 100,000. As many may be at work at once, and always 1,000.
         session_idle: Seconds after which an unused session's actor rests; default 900. Nothing is forgotten by that.
         max_tokens, temperature, stop, seed, tool_choice, parallel_tool_calls, reasoning_effort, extra: As in `llm.Complete`.
 
@@ -176,7 +179,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
             [Seat(tool, await spawn_executor(ctx, tool, name=f"tool-{tool.name}", artifacts=d.artifacts)) for tool in self._tools]
         )
         self._sessions = await ctx.spawn_virtual(
-            Session, d, self._keeper, self._running, name="sessions", idle=self._idle, capacity=self._most
+            Session, d, self._keeper, self._running, name="sessions", idle=self._idle, capacity=max(self._most, AT_ONCE)
         )
 
     @classmethod

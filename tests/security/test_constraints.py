@@ -3,6 +3,7 @@ import decimal
 import json
 import pickle
 from decimal import Decimal
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import attrs
 import pytest
@@ -92,6 +93,7 @@ TABLE = [
     (at_most(Decimal("0.1")), [Decimal("0.1"), Decimal("0.10"), 0.09], [0.1, Decimal("0.1000000000000000000001"), 0.2, "0.05"]),
     (within("reports/"), ["reports/q3.txt", "reports/a/b"], ["reports", "reports/", "reports/../secret.txt", "reports2/x", "/reports/x", "x", "", "reports//x", "reports/%2e%2e/x", "reports/\uff0e\uff0e/x", b"reports/x", ["reports/x"], None, MISSING, 3]),
     (within("/srv/a", "var"), ["/srv/a/x", "var/x"], ["/srv/a", "/srv/ab", "/srv/a/../b", "srv/a/x", "/srv/var/x", "/var/x", "a/x"]),
+    (within("reports/"), [PurePosixPath("reports/a"), Path("reports/a/b")], [PurePosixPath("reports"), PurePosixPath("reports/../x"), PurePosixPath("/reports/a"), PureWindowsPath("reports\\a"), PureWindowsPath("c:/reports/a"), PurePosixPath("x")]),
     (within("/"), ["/x", "/etc/passwd"], ["/", "x", "//x", "/x/.."]),
     (within("a*"), ["a*/x"], ["ab/x", "a/x", "abc/x"]),
     (host("example.com"), ["https://example.com/", "https://EXAMPLE.com.:443/x?y#z"], ["http://example.com/", "https://example.com:8443/", "https://a.example.com/", "https://example.com.evil.tld/", "https://evil.tld/?example.com", "https://user@example.com/", "example.com", "//example.com/", b"https://example.com/", ["https://example.com/"], None, MISSING]),

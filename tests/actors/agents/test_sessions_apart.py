@@ -182,3 +182,29 @@ async def test_who_says_their_own_name_looks_into_their_own_tenants_session() ->
             assert [message.content for message in memory.messages] == ["far", "far"]
         await agent.ask(rt.ClearMemory(subject="ada"), context=far)
         assert len((await agent.ask(rt.GetMemory(), context=near)).items) == 2
+
+
+async def test_more_sessions_than_are_remembered_may_be_at_work_at_once() -> None:
+    gate, told = trio.Event(), []
+
+    async def wait() -> str:
+        """Waits."""
+        told.append(1)
+        await gate.wait()
+        return "on"
+
+    def script(request: llm.Complete) -> str | llm.Completion:
+        return "done" if request.messages[-1].role == "tool" else llm.tool_calls(("wait", {}))
+
+    answers: list[str] = []
+    async with agent_system(script, tools=[wait], sessions=1) as (_, agent), trio.open_nursery() as nursery:
+
+        async def ask(session: str) -> None:
+            answers.append((await agent.ask(rt.AgentMessage("go", session=session))).content)
+
+        for number in range(5):
+            nursery.start_soon(ask, str(number))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert len(told) == 5
+        gate.set()
+    assert answers == ["done"] * 5
