@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 
 import retinue as rt
 from client_shop import RunningShop
@@ -46,7 +47,7 @@ def test_a_stream_over_http_has_the_events_of_one_within_the_process_and_memory_
 
     with sync.connect(shop.url, token=shop.token("model.complete", "tool.*")) as client:
         ref = client.ref(path)
-        with ref.stream(rt.AgentMessage("hi")) as events:
+        with ref.stream("hi") as events:
             found = list(events)
         assert [_without_ids(event) for event in found] == [_without_ids(event) for event in shop.call(inside)]
         assert isinstance(found[-1], rt.RunEnd)
@@ -93,3 +94,19 @@ def test_a_stream_that_is_parked_says_what_it_needs_and_ends_with_the_error(shop
     assert isinstance(found[-1], rt.ApprovalNeeded)
     assert found[-1].run == caught.value.run
     assert found[-1].requests[0].id == caught.value.requests[0].id
+
+
+def test_a_text_is_what_an_agent_is_told_and_nobody_else(shop: RunningShop) -> None:
+    path = agent(shop, "Hello!")
+
+    async def main() -> None:
+        async with rt.connect(shop.url, token=shop.token("model.complete")) as client:
+            ref = client.ref(path)
+            assert (await ref.ask("hi")).content == "Hello!"
+            assert await ref.tell("hi again")
+            async with ref.stream("hi") as events:
+                assert isinstance([event async for event in events][-1], rt.RunEnd)
+            with pytest.raises(rt.WireError, match="AgentMessage"):
+                await client.ref("/user/shop").ask("hi")
+
+    trio.run(main)

@@ -113,7 +113,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(face: Face, shared_sh
 
     async def test(client: Any) -> None:
         ref = client.ref(SHOP)
-        for wrong in (5, Price, "Price"):
+        for wrong in (5, Price, b"Price"):
             with pytest.raises(rt.Unhandled):
                 await ref.ask(wrong)
         with pytest.raises(rt.Unhandled, match="stream"):

@@ -25,6 +25,7 @@ from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError, RetinueError
 
 if TYPE_CHECKING:
+    from retinue.actors.agents.message import AgentEvent, AgentMessage
     from retinue.security.approvals import ApprovalRequest
 
 __all__ = ["Client", "Connection", "Loop", "RemoteApprovals", "RemoteRef", "RemoteStream", "RemoteWatch", "TookTooLong"]
@@ -181,20 +182,24 @@ class RemoteRef:
     ) -> R: ...
     @overload
     async def ask(
+        self, message: str, *, timeout: float | None = None, approvals: Sequence[object] = (), detached: bool = False
+    ) -> AgentMessage: ...
+    @overload
+    async def ask(
         self, message: Message, *, timeout: float | None = None, approvals: Sequence[object] = (), detached: bool = False
     ) -> object: ...
     async def ask(self, message: Any, *, timeout: float | None = None, approvals: Sequence[object] = (), detached: bool = False) -> Any:
         """Sends a request and returns its answer.
 
         Args:
-            message: The request.
+            message: The request; a str is what an agent is told, as `rt.AgentMessage`.
             timeout: Seconds until `AskTimeout`; default: the message class's, else the client's. The gateway may allow less.
             approvals: Tokens of approval to redeem.
             detached: The handler goes on when this asker gives up.
         """
         return await self._connection.carry_out(self._session, self._session.ask(self.path, message, timeout, approvals, detached))
 
-    async def tell(self, message: Message, *, approvals: Sequence[object] = ()) -> Receipt:
+    async def tell(self, message: Message | str, *, approvals: Sequence[object] = ()) -> Receipt:
         """Sends a message and waits for no answer but the receipt, which is true where the mailbox took it. What becomes of it then, nobody is told.
 
         To be awaited: without `await` nothing is sent, and Python warns that the coroutine was never awaited.
@@ -205,14 +210,22 @@ class RemoteRef:
         """
         return await self._connection.carry_out(self._session, self._session.tell(self.path, message, approvals))
 
-    async def send(self, message: Message, *, timeout: float | None = None, approvals: Sequence[object] = ()) -> Receipt:
+    async def send(self, message: Message | str, *, timeout: float | None = None, approvals: Sequence[object] = ()) -> Receipt:
         """As `tell`, but waits for room in a full mailbox, for at most `timeout` seconds (default: the client's). Raises MailboxFull."""
         wait = self._session.timeout if timeout is None else seconds_of(timeout)
         return await self._connection.carry_out(self._session, self._session.tell(self.path, message, approvals, wait))
 
+    @overload
     def stream(
         self, message: Stream[E], *, timeout: float | None = None, window: int = 32, approvals: Sequence[object] = ()
-    ) -> RemoteStream[E]:
+    ) -> RemoteStream[E]: ...
+    @overload
+    def stream(
+        self, message: str, *, timeout: float | None = None, window: int = 32, approvals: Sequence[object] = ()
+    ) -> RemoteStream[AgentEvent]: ...
+    def stream(
+        self, message: Any, *, timeout: float | None = None, window: int = 32, approvals: Sequence[object] = ()
+    ) -> RemoteStream[Any]:
         """Asks for a stream: `async with ref.stream(message) as items: async for item in items: …`.
 
         Args:

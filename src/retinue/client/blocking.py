@@ -26,6 +26,7 @@ from retinue.mailbox.messages import Message, Request, Stream
 from retinue.security.errors import DefinitionError, RetinueError
 
 if TYPE_CHECKING:
+    from retinue.actors.agents.message import AgentEvent, AgentMessage
     from retinue.mailbox.wire import WireRegistry
     from retinue.security.approvals import ApprovalRequest
 
@@ -171,24 +172,36 @@ class RemoteRef:
     def ask(self, message: Request[R], *, timeout: float | None = None, approvals: Sequence[object] = (), detached: bool = False) -> R: ...
     @overload
     def ask(
+        self, message: str, *, timeout: float | None = None, approvals: Sequence[object] = (), detached: bool = False
+    ) -> AgentMessage: ...
+    @overload
+    def ask(
         self, message: Message, *, timeout: float | None = None, approvals: Sequence[object] = (), detached: bool = False
     ) -> object: ...
     def ask(self, message: Any, *, timeout: float | None = None, approvals: Sequence[object] = (), detached: bool = False) -> Any:
         """Sends a request and returns its answer. Arguments and errors as for `retinue.RemoteRef.ask`."""
         return self._connection.carry_out(self._session, self._session.ask(self.path, message, timeout, approvals, detached))
 
-    def tell(self, message: Message, *, approvals: Sequence[object] = ()) -> Receipt:
+    def tell(self, message: Message | str, *, approvals: Sequence[object] = ()) -> Receipt:
         """Sends a message and waits for no answer but the receipt, which is true where the mailbox took it."""
         return self._connection.carry_out(self._session, self._session.tell(self.path, message, approvals))
 
-    def send(self, message: Message, *, timeout: float | None = None, approvals: Sequence[object] = ()) -> Receipt:
+    def send(self, message: Message | str, *, timeout: float | None = None, approvals: Sequence[object] = ()) -> Receipt:
         """As `tell`, but waits for room in a full mailbox, for at most `timeout` seconds (default: the client's). Raises MailboxFull."""
         wait = self._session.timeout if timeout is None else seconds_of(timeout)
         return self._connection.carry_out(self._session, self._session.tell(self.path, message, approvals, wait))
 
+    @overload
     def stream(
         self, message: Stream[E], *, timeout: float | None = None, window: int = 32, approvals: Sequence[object] = ()
-    ) -> RemoteStream[E]:
+    ) -> RemoteStream[E]: ...
+    @overload
+    def stream(
+        self, message: str, *, timeout: float | None = None, window: int = 32, approvals: Sequence[object] = ()
+    ) -> RemoteStream[AgentEvent]: ...
+    def stream(
+        self, message: Any, *, timeout: float | None = None, window: int = 32, approvals: Sequence[object] = ()
+    ) -> RemoteStream[Any]:
         """Asks for a stream: `with ref.stream(message) as items: for item in items: …`. Arguments as for `retinue.RemoteRef.stream`."""
         return RemoteStream(self._session, self._connection, self._session.stream(self.path, message, timeout, window, approvals))
 

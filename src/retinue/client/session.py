@@ -123,6 +123,7 @@ class Session:
 
     def ask(self, path: str, message: Any, timeout: float | None, approvals: Sequence[object], detached: bool) -> Exchange[Any]:
         """An ask; its value is the reply, of the type that the request promises."""
+        message = _spoken(message)
         encoded = self._encoded(message)
         info = message_info(type(message))
         if info.kind == "stream":
@@ -161,6 +162,7 @@ class Session:
 
     def tell(self, path: str, message: Any, approvals: Sequence[object], wait: float | None = None) -> Exchange[Receipt]:
         """A tell, or a send that waits for room for `wait` seconds."""
+        message = _spoken(message)
         return attrs.evolve(self.tell_encoded(path, self._encoded(message), approvals, wait), hint=_hint(message))
 
     def tell_encoded(self, path: str, encoded: bytes, approvals: Sequence[object], wait: float | None = None) -> Exchange[Receipt]:
@@ -188,6 +190,7 @@ class Session:
 
     def stream(self, path: str, message: Any, timeout: float | None, window: int, approvals: Sequence[object]) -> Opening[Any]:
         """A stream; its items are of the type that the message promises."""
+        message = _spoken(message)
         encoded = self._encoded(message)
         info = message_info(type(message))
         if info.items is None:
@@ -341,6 +344,15 @@ class Session:
             return seconds_of(timeout)
         own = message_info(type(message)).timeout
         return self.timeout if own is None else own
+
+
+def _spoken(message: Any) -> Any:
+    """A str is what a user says to an agent."""
+    if isinstance(message, str):
+        from retinue.actors.agents.message import AgentMessage
+
+        return AgentMessage(message)
+    return message
 
 
 def _hint(message: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -164,7 +164,7 @@ class Desk(rt.Actor):
         others: The agents that it works with, by name.
     """
 
-    def __init__(self, own: rt.Ref[rt.Agent], chronicle: rt.Ref[Chronicle], **others: rt.Ref[rt.Agent]) -> None:
+    def __init__(self, own: rt.Ref[rt.Agent], chronicle: rt.Ref[Chronicle], others: Mapping[str, rt.Ref[rt.Agent]]) -> None:
         self.own = own
         self.chronicle = chronicle
         self.others = others
@@ -224,7 +224,7 @@ class Member(rt.Agent):
     async def on_start(self) -> None:
         """Starts what an agent has, and the desk."""
         await super().on_start()
-        self.desk = await self.ctx.spawn(Desk, self.ctx.ref, self.chronicle, name="desk", **self.others)
+        self.desk = await self.ctx.spawn(Desk, self.ctx.ref, self.chronicle, self.others, name="desk")
 
 
 class Researcher(Member):
@@ -265,7 +265,7 @@ def minutes(chronicle: rt.Ref[Chronicle], model: str) -> list[Any]:
         chronicle.tell(Said(Line(name(about), model, about.payload.messages[-1].content)))
 
     @rt.hook("after_model_response")
-    def answered(about: rt.HookContext) -> rt.Replace:
+    def answered(about: rt.HookContext) -> rt.Replace[Completion]:
         completion: Completion = about.payload
         text = whole_sentences(completion.text)
         chronicle.tell(Said(Line(model, name(about), text, completion.completion_tokens)))
