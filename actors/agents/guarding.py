@@ -10,6 +10,7 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
+from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import GuardrailBlocked
 from retinue.actors.agents.isolation import ends_all, isolated
 from retinue.actors.agents.message import AgentMessage
@@ -199,19 +200,42 @@ def compile_guardrails(guardrails: Iterable[Any]) -> Guards:
 
 
 async def _through_content(one: Guardrail, content: Any, depth: int) -> Any:
-    """Each text in a message's content through a guardrail; the very same object where nothing was changed."""
+    """Everything in a message's content that a model may be told, through a guardrail; the very same object where nothing was changed.
+
+    What is neither text nor plain data is looked at as the text that a model would be given (`content_text`); where that is changed, it stands in its place.
+    """
     if isinstance(content, str):
         put = await _through(one, content)
         return content if put == content else put
     if depth > MAX_DEPTH:
         raise _blocked(one, "the content is nested too deeply to be looked at")
     if isinstance(content, Mapping):
-        items = {name: await _through_content(one, item, depth + 1) for name, item in content.items()}
-        return content if all(items[name] is item for name, item in content.items()) else items
-    if isinstance(content, list | tuple):
-        parts = [await _through_content(one, item, depth + 1) for item in content]
-        return content if all(new is old for new, old in zip(parts, content, strict=True)) else parts
-    return content
+        return await _through_mapping(one, content, depth)
+    if isinstance(content, list | tuple | set | frozenset):
+        given = list(content)
+        parts = [await _through_content(one, item, depth + 1) for item in given]
+        return content if all(new is old for new, old in zip(parts, given, strict=True)) else parts
+    if content is None or isinstance(content, bool | bytes | bytearray | memoryview):
+        return content
+    if isinstance(content, int | float) and one.check is not None:  # a function is asked about texts; patterns find numbers, too
+        return content
+    text = content_text(content)
+    put = await _through(one, text)
+    return content if put == text else put
+
+
+async def _through_mapping(one: Guardrail, content: Mapping[Any, Any], depth: int) -> Any:
+    items: dict[Any, Any] = {}
+    same = True
+    for name, item in content.items():
+        new_name, new = await _through_content(one, name, depth + 1), await _through_content(one, item, depth + 1)
+        same = same and new is item and new_name is name
+        if isinstance(new_name, list):
+            new_name = content_text(new_name)
+        if new_name in items:
+            raise _blocked(one, "two names in the content are the same without what it holds")
+        items[new_name] = new
+    return content if same else items
 
 
 async def _through(one: Guardrail, text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import attrs
@@ -260,3 +261,51 @@ async def test_an_answer_of_a_type_is_redacted_in_the_call_that_gave_it_too(stre
         reply = await asked(agent, streamed)
         memory = await agent.ask(rt.GetMemory())
     assert reply.formatted == Note("Write to [redacted]") and "corp.example" not in repr(memory)
+
+
+@attrs.frozen
+class Person:
+    mail: str
+
+
+@dataclasses.dataclass
+class Customer:
+    mail: str
+
+
+HIDDEN = [
+    {"help@corp.example": "x"},
+    {"a": {("help@corp.example", 1): 2}},
+    {"help@corp.example"},
+    frozenset({"help@corp.example"}),
+    Person("help@corp.example"),
+    Customer("help@corp.example"),
+    {"who": [Person("help@corp.example")]},
+    {"card": 4111111111111111},
+]
+
+
+@pytest.mark.parametrize("content", HIDDEN, ids=range(len(HIDDEN)))
+async def test_an_input_guardrail_sees_whatever_of_the_content_a_model_would_be_told(content: Any) -> None:
+    told: list[llm.Complete] = []
+    async with agent_system(said_to(told, "fine"), guardrails=[rt.privacy_input()]) as (_, agent):
+        await agent.ask(rt.AgentMessage(content))
+        memory = await agent.ask(rt.GetMemory())
+    for text in (told[0].messages[0].content, str(memory)):
+        assert "help@corp" not in text and "41111" not in text and "[redacted]" in text
+    async with agent_system([], guardrails=[rt.privacy_input(action="block")]) as (_, agent):
+        with pytest.raises(rt.GuardrailBlocked):
+            await agent.ask(rt.AgentMessage(content))
+
+
+async def test_names_that_would_be_the_same_without_what_they_hold_are_blocked() -> None:
+    async with agent_system([], guardrails=[rt.privacy_input()]) as (_, agent):
+        with pytest.raises(rt.GuardrailBlocked, match="the same"):
+            await agent.ask(rt.AgentMessage({"a@corp.example": 1, "b@corp.example": 2}))
+
+
+async def test_content_without_a_finding_stays_the_very_thing_that_it_was() -> None:
+    content = {"who": [Person("nobody")], "n": 5, "set": {1}, "none": None, (1, "a"): True}
+    async with agent_system(["fine"], guardrails=[rt.privacy_input()]) as (_, agent):
+        await agent.ask(rt.AgentMessage(content))
+        assert (await agent.ask(rt.GetMemory())).messages[0].content == content
