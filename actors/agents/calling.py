@@ -11,7 +11,6 @@ import datetime as dt
 import decimal
 import enum
 import json
-import math
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePath
@@ -28,6 +27,7 @@ from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.runtime.errors import AskTimeout
+from retinue.actors.runtime.listening import FromChildren
 from retinue.capabilities.errors import BadArguments
 from retinue.capabilities.tool_results import ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError
@@ -56,7 +56,7 @@ async def all_at_once(
         outcomes[id_of(calls[0])] = await carry(turn, calls[0])
         return
     errors: list[Exception] = []
-    send, receive = trio.open_memory_channel[Any](math.inf)
+    told = FromChildren()
 
     async def one(call: Any) -> None:
         try:
@@ -64,20 +64,21 @@ async def all_at_once(
         except Exception as error:
             errors.append(error)
         finally:
-            send.send_nowait(None)
+            told.put(None)
 
-    turn.outbox = send
+    turn.outbox = told
     try:
-        async with trio.open_nursery() as nursery:
-            for call in calls:
-                nursery.start_soon(one, call)
-            left = len(calls)
-            while left:
-                event = await receive.receive()
-                if event is None:
-                    left -= 1
-                elif turn.streamed:
-                    await emit(event)
+        with told:
+            async with trio.open_nursery() as nursery:
+                for call in calls:
+                    nursery.start_soon(one, call)
+                left = len(calls)
+                while left:
+                    event = await told.get()
+                    if event is None:
+                        left -= 1
+                    elif turn.streamed:
+                        await emit(event)
     finally:
         turn.outbox = None
     if errors:
@@ -177,11 +178,14 @@ async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approval
                 decided = await wait_for(turn, call, seat, required.requests)
                 if isinstance(decided, ToolResult):
                     return decided
-                message, approvals = decided.message, decided.approvals
+                call, message, approvals = decided.call, decided.message, decided.approvals
                 turn.edits[call.id] = decided.edited
                 continue
             return ParkedCall(call, required.requests)
         except AuthorityError as refused:
+            if approvals and getattr(refused, "reason", None) == "spent":
+                approvals = ()  # for another call that is as this one: this one is asked for anew
+                continue
             operation = getattr(refused, "operation", None) or seat.tool.requires
             reason = getattr(refused, "reason", None)
             why = f" ({reason})" if reason else ""

@@ -69,8 +69,8 @@ def _plain(value: Any, old: Any) -> Any:
     return value
 
 
-async def hooked(turn: Turn, tool: Tool[Any, Any], call: ToolCall, message: Any, text: str) -> Any:
-    """The message of a call that a person has changed, after the hooks have seen it. What they put there nobody has approved: it is asked anew.
+async def hooked(turn: Turn, tool: Tool[Any, Any], call: ToolCall, message: Any, text: str) -> tuple[Any, str]:
+    """The message of a call that a person has changed, and its arguments' text, after the hooks have seen it. What they put there nobody has approved: it is asked anew.
 
     Raises:
         HookBlocked: They block it.
@@ -84,4 +84,4 @@ async def hooked(turn: Turn, tool: Tool[Any, Any], call: ToolCall, message: Any,
             hook="",
             reason="a hook has put another tool in its place after a person had changed it",
         )
-    return message if shown.arguments == text else tool.decode(shown.arguments)
+    return (message if shown.arguments == text else tool.decode(shown.arguments)), shown.arguments

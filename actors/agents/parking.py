@@ -9,6 +9,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from retinue.actors.agents.calling import Outcome, carry_out, execute, finish, guarded, told_of_edit
 from retinue.actors.agents.edits import edited, hooked
 from retinue.actors.agents.errors import GuardrailBlocked, HookBlocked
@@ -106,7 +108,7 @@ async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
     if isinstance(decided, ToolResult):
         return await finish(turn, call, decided)
     turn.tell(ToolStarted(call.id, call.name, call.arguments))
-    outcome = await execute(turn, call, seat, decided.message, decided.approvals or turn.home.ctx.approvals)
+    outcome = await execute(turn, decided.call, seat, decided.message, decided.approvals or turn.home.ctx.approvals)
     if isinstance(outcome, ParkedCall):
         return outcome
     return await finish(turn, call, told_of_edit(outcome, decided.edited))
@@ -126,15 +128,17 @@ class Decided:
     """What the desk says of a call.
 
     Attributes:
-        message: What to send: the call as the model wrote it, or as a person has changed it.
+        call: The call as the model wrote it, or as a person has changed it.
+        message: What to send for it.
         approvals: The approvals that are there.
         edited: How the arguments were changed, as JSON text; None where they were not.
         pending: Whether anything is not decided yet.
     """
 
-    __slots__ = ("approvals", "edited", "message", "pending")
+    __slots__ = ("approvals", "call", "edited", "message", "pending")
 
-    def __init__(self, message: Any, approvals: Any, edited: str | None, *, pending: bool) -> None:
+    def __init__(self, call: ToolCall, message: Any, approvals: Any, edited: str | None, *, pending: bool) -> None:
+        self.call = call
         self.message = message
         self.approvals = approvals
         self.edited = edited
@@ -165,9 +169,11 @@ async def _decide(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[App
         if editing is None:
             message = seat.tool.decode(call.arguments)
         else:
-            message, changed = edited(seat.tool, call, editing)
+            message, sent = edited(seat.tool, call, editing)
+            changed = sent
             if not pending and "before_tool_call" in turn.d.phases:
-                message = await hooked(turn, seat.tool, call, message, changed)
+                message, sent = await hooked(turn, seat.tool, call, message, changed)
+            call = attrs.evolve(call, arguments=sent)
         if "tool" in turn.d.stages:
             message = await guarded(turn, seat, message)
     except BadArguments as error:
@@ -176,4 +182,4 @@ async def _decide(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[App
         return ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a guardrail has blocked this call'}")
     except HookBlocked as blocked:
         return ToolResult.failed("denied", f"not permitted: {blocked.reason or 'a hook has blocked this call'}")
-    return Decided(message, approvals, changed, pending=pending)
+    return Decided(call, message, approvals, changed, pending=pending)

@@ -117,7 +117,7 @@ class Turn:
     def tell(self, event: Any) -> None:
         """Gives an event to the reader, from one of the run's tool calls."""
         if self.outbox is not None:
-            self.outbox.send_nowait(event)
+            self.outbox.put(event)
 
     def notice(self, kind: str, text: str) -> None:
         """Something for the reader, said with the next event."""

@@ -15,6 +15,7 @@ from retinue.actors.runtime.asks import TakenSlot
 from retinue.actors.runtime.cell import RUNNING, Cell
 from retinue.actors.runtime.current import Delivery, current_variable
 from retinue.actors.runtime.errors import ActorStopped, AskCycle
+from retinue.actors.runtime.listening import is_listening
 
 if TYPE_CHECKING:
     import trio
@@ -169,8 +170,11 @@ def _children(task: trio.lowlevel.Task, turn: Delivery) -> list[trio.lowlevel.Ta
 
 
 def _waits_for_children(task: trio.lowlevel.Task, turn: Delivery) -> bool:
-    """Whether the task does nothing but wait for its nurseries' children. (Where trio does not tell: no alarm.)"""
+    """Whether the task does nothing but wait for its nurseries' children: for their end, or for what they tell it. (Where trio does not tell: no alarm.)"""
     ours = [
         nursery for nursery in task.child_nurseries if any(child.context.get(current_variable) is turn for child in nursery.child_tasks)
     ]
-    return bool(ours) and bool(getattr(ours[-1], "_parent_waiting_in_aexit", False))
+    if not ours:
+        return False
+    inner = ours[-1]
+    return bool(getattr(inner, "_parent_waiting_in_aexit", False)) or any(is_listening(task, child) for child in inner.child_tasks)

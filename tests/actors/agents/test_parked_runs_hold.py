@@ -180,6 +180,40 @@ async def test_what_a_hook_makes_of_an_edit_is_asked_anew_for_nobody_has_approve
         token = await system.approvals.approve(edited.id, reviewer="carol")
         again = await parked(agent, rt.Resume(waiting.run), approvals=[token])
         assert again.request.arguments["to"] == "all" and till.done == []
+        await system.approvals.approve(again.request.id, reviewer="carol")
+        assert (await agent.ask(rt.Resume(waiting.run))).content == "Done."
+    assert till.done == ["sent all"]
+
+
+async def test_an_approval_that_was_spent_before_leaves_the_call_waiting_for_its_own() -> None:
+    till = Till()
+    async with agent_system([llm.tool_calls(to("bob")), "Done.", llm.tool_calls(to("bob")), "Done again."], tools=till.tools) as (
+        system,
+        agent,
+    ):
+        first = await parked(agent, "go")
+        token = await system.approvals.approve(first.request.id, reviewer="carol")
+        await agent.ask(rt.Resume(first.run), approvals=[token])
+        second = await parked(agent, "and again")
+        still = await parked(agent, rt.Resume(second.run), approvals=[token])
+        assert (still.run, still.request.id) == (second.run, second.request.id) and till.done == ["sent bob"]
+        await system.approvals.approve(second.request.id, reviewer="carol")
+        assert (await agent.ask(rt.Resume(second.run), approvals=[token])).content == "Done again."
+    assert till.done == ["sent bob"] * 2
+
+
+async def test_one_approval_for_two_calls_that_are_the_same_does_one_of_them_and_the_other_is_asked_anew() -> None:
+    till = Till()
+    async with agent_system([llm.tool_calls(to("bob"), to("bob")), "Done."], tools=till.tools) as (system, agent):
+        waiting = await parked(agent, "go")
+        asked = {request.id for request in waiting.requests}
+        assert len(asked) == 1
+        token = await system.approvals.approve(*asked, reviewer="carol")
+        again = await parked(agent, rt.Resume(waiting.run), approvals=[token])
+        assert till.done == ["sent bob"] and again.request.id not in asked
+        await system.approvals.approve(again.request.id, reviewer="carol")
+        assert (await agent.ask(rt.Resume(waiting.run))).content == "Done."
+    assert till.done == ["sent bob"] * 2
 
 
 async def decided(system: Any, agent: Any, wait: bool, changes: dict[str, Any]) -> tuple[str, rt.Step]:
