@@ -71,12 +71,13 @@ class _Call:
 class AsyncioThread:
     """The thread and its loop. Made, used and closed from the system's thread."""
 
-    __slots__ = ("_hangs", "_loop", "_thread")
+    __slots__ = ("_closing", "_hangs", "_loop", "_thread")
 
     def __init__(self, name: str) -> None:
         self._hangs = False
+        self._closing = threading.Event()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=_serve, args=(self._loop,), name=name, daemon=True)
+        self._thread = threading.Thread(target=_serve, args=(self._loop, self._closing), name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -92,26 +93,37 @@ class AsyncioThread:
     async def run(self, work: Callable[[], Awaitable[Any]], context: contextvars.Context) -> tuple[bool, Any]:
         """Awaits `work()` on the loop, in `context`; gives whether it went well, and the value or the exception. Cancellable."""
         call = _Call()
-        self._loop.call_soon_threadsafe(call.begin, self._loop, work, context)
+        if not self._tell(call.begin, self._loop, work, context):
+            return False, RuntimeError("its asyncio loop was closed by a tool")
         try:
             await call.done.wait()
         except trio.Cancelled:
             call.seen = False
-            self._loop.call_soon_threadsafe(call.cancel)
+            self._tell(call.cancel)
             with trio.move_on_after(CANCEL_GRACE, shield=True):
                 await call.done.wait()
             if not call.seen and call.outcome is None:
                 self._hangs = True  # nobody else's call can go on there either; once it reacts again, it ends
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._stop()
             raise
         assert call.outcome is not None
         return call.outcome
 
+    def _tell(self, function: Callable[..., object], *arguments: Any) -> bool:
+        """Have the loop call something; gives whether there is one."""
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # it is closed
+            return False
+        return True
+
+    def _stop(self) -> bool:
+        self._closing.set()
+        return self._tell(self._loop.stop)
+
     async def close(self) -> None:
         """Ends the loop and waits a bounded time for its thread."""
-        try:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-        except RuntimeError:  # it is closed
+        if not self._stop():
             return
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._thread.join, END_TIMEOUT + 0.5)
@@ -119,10 +131,14 @@ class AsyncioThread:
             _log.warning("the asyncio thread %r is blocked by a tool and is left behind", self._thread.name)
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
     asyncio.set_event_loop(loop)
     try:
-        loop.run_forever()
+        while not closing.is_set() and not loop.is_closed():  # a tool may stop it, and a task that one has left raise a SystemExit
+            try:
+                loop.run_forever()
+            except BaseException:
+                _log.exception("something that a tool has left on its asyncio loop would have ended it")
         left = asyncio.all_tasks(loop)
         for task in left:
             task.cancel()

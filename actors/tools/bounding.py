@@ -14,9 +14,13 @@ import trio
 
 from retinue.actors.runtime.stepping import close_left_open, enclose
 
-__all__ = ["LEFT_OPEN", "finish_within", "shed"]
+__all__ = ["LEFT_OPEN", "Exited", "finish_within", "owned", "shed"]
 
 LEFT_OPEN: Final = "it entered a cancel scope and never left it; write `with trio.CancelScope(): …`"
+
+
+class Exited(Exception):
+    """A coroutine of a tool has raised a GeneratorExit by itself, which is the argument. Internal: else it is not to be told from its being closed."""
 
 
 async def finish_within(coroutine: Coroutine[Any, Any, Any], trap: Any, base: Any, scope: trio.CancelScope) -> Any:
@@ -60,14 +64,36 @@ def shed(base: Any) -> None:
 
 
 @types.coroutine
+def owned(coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Awaits a coroutine of a tool; a GeneratorExit that it raises by itself is an `Exited`."""
+    try:
+        trap = coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+    except GeneratorExit as error:
+        raise Exited(error) from None
+    return (yield from _steps(coroutine, trap))
+
+
+@types.coroutine
 def _rest(coroutine: Coroutine[Any, Any, Any], trap: Any) -> Generator[Any, Any, Any]:
+    return (yield from _steps(coroutine, trap))
+
+
+def _steps(coroutine: Coroutine[Any, Any, Any], trap: Any) -> Generator[Any, Any, Any]:
+    closed = False
     try:
         while True:
             try:
                 sent = yield trap
             except BaseException as error:
+                closed = type(error) is GeneratorExit
                 trap = coroutine.throw(error)
             else:
                 trap = coroutine.send(sent)
     except StopIteration as stop:
         return stop.value
+    except GeneratorExit as error:
+        if closed:
+            raise
+        raise Exited(error) from None

@@ -1,6 +1,7 @@
 """A Python process of our own that can be killed with everything that it has started: a group of its own, and pipes that it cannot disturb by printing.
 
-Requests and replies go over two pipes that the code in the process does not know of, as frames: four bytes of length and the content. What it prints is read all the
+Requests and replies go over two pipes that the code in the process does not know of, as frames: their length, the request's number and the content. A reply of another
+number than the last request's is none: code may have written one itself, whose true one comes later. What it prints is read all the
 time, and kept up to a bound. It is given no inherited secrets: of the environment, only the names in `PASSED_ON`. When our own process dies, the request pipe ends, and the
 child ends its group by itself.
 """
@@ -36,6 +37,9 @@ LONGEST_REPLY: Final = 64 * 1024 * 1024
 
 PRINTED_KEPT: Final = 256 * 1024
 """Bytes that are kept of what a process prints for one call, half from its beginning and half from its end."""
+
+HEAD: Final = struct.Struct("!IQ")
+"""What a frame begins with: the length of its content, and the number of the request. Also written down in the scripts."""
 
 REAP_TIMEOUT: Final = 5.0
 """Seconds that a killed process is waited for. (One that waits for a dead disk cannot even be killed.)"""
@@ -89,7 +93,7 @@ class Child:
         printed: What it has printed since this was last replaced.
     """
 
-    __slots__ = ("_buffer", "_output", "_process", "_replies", "_requests", "exit_code", "printed")
+    __slots__ = ("_buffer", "_number", "_output", "_process", "_replies", "_requests", "exit_code", "printed")
 
     def __init__(self, process: trio.Process, requests: int, replies: int, output: int) -> None:
         self._process = process
@@ -97,6 +101,7 @@ class Child:
         self._replies = replies
         self._output = output
         self._buffer = bytearray()
+        self._number = 0
         self.exit_code: int | None = None
         self.printed = Printed()
         for descriptor in (replies, output):
@@ -143,8 +148,9 @@ class Child:
     async def exchange(self, request: bytes) -> bytes | None:
         """Sends a request and waits for the reply; None where the process has ended, or says what is no reply. Reads what is printed meanwhile."""
         reply: bytes | None = None
+        self._number += 1
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send, request)
+            nursery.start_soon(self._send, HEAD.pack(len(request), self._number) + request)
             nursery.start_soon(self._listen)
             nursery.start_soon(self._watch, nursery.cancel_scope)
             reply = await self._receive()
@@ -158,7 +164,7 @@ class Child:
     async def _send(self, request: bytes) -> None:
         assert self._requests is not None
         try:
-            await self._requests.send_all(struct.pack("!I", len(request)) + request)
+            await self._requests.send_all(request)
         except (trio.BrokenResourceError, trio.ClosedResourceError):  # it has ended, which the others see
             pass
 
@@ -183,14 +189,16 @@ class Child:
 
     def _frame(self) -> bytes | None:
         buffer = self._buffer
-        if len(buffer) < 4:
-            return None
-        (length,) = struct.unpack_from("!I", buffer)
-        if len(buffer) < 4 + length:
-            return None
-        frame = bytes(buffer[4 : 4 + length])
-        del buffer[: 4 + length]
-        return frame
+        while len(buffer) >= HEAD.size:
+            length, number = HEAD.unpack_from(buffer)
+            end = HEAD.size + length
+            if len(buffer) < end:
+                break
+            frame = bytes(buffer[HEAD.size : end])
+            del buffer[:end]
+            if number == self._number:
+                return frame
+        return None
 
     def _fill(self) -> bool:
         """Reads what is there of replies; False at their end."""

@@ -17,7 +17,7 @@ import trio
 from retinue.actors.runtime.actor import Actor, handler, handlers_of
 from retinue.actors.runtime.pools import Pool
 from retinue.actors.runtime.stepping import run_context
-from retinue.actors.tools.bounding import LEFT_OPEN, finish_within, shed
+from retinue.actors.tools.bounding import LEFT_OPEN, finish_within, owned, shed
 from retinue.actors.tools.hosting import Host
 from retinue.actors.tools.household import Household, Job
 from retinue.actors.tools.rendering import Joined
@@ -144,15 +144,17 @@ def _in_loop(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
     async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
         host = Host(self) if takes_context else None
         began = current_time()
+        suspended = False
         try:
             value = invoke(message, None if host is None else host.context())
             if items:
+                suspended = True
                 with trio.CancelScope(deadline=began + tool.timeout) as scope:
-                    value = await _collected(value)
+                    value = await owned(_collected(value))
                 if scope.cancelled_caught:
                     return late(tool, "it was cancelled")
         except BaseException as error:
-            if is_not_the_tools(error):
+            if is_not_the_tools(error, suspended):
                 raise
             return self.within(raised(tool, error, current_time() - began))
         finally:
@@ -174,11 +176,13 @@ def _awaited(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
         base = run_context.task._cancel_status if self._cell.kernel.inline_async else None
         scope: trio.CancelScope | None = None
         value: Any = None
+        suspended = False
         try:
             coroutine = invoke(message, None if host is None else host.context())
-            if base is None or coroutine.__class__ is not CoroutineType:
+            if base is None or type(coroutine) is not CoroutineType:
+                suspended = True
                 with trio.CancelScope(deadline=began + timeout) as scope:
-                    value = await coroutine
+                    value = await (owned(coroutine) if type(coroutine) is CoroutineType else coroutine)
             else:
                 try:
                     trap = coroutine.send(None)
@@ -187,12 +191,13 @@ def _awaited(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
                     if run_context.task._cancel_status is not base:
                         raise RuntimeError(LEFT_OPEN) from None
                 else:
+                    suspended = True
                     scope = trio.CancelScope(deadline=began + timeout)
                     value = await finish_within(coroutine, trap, base, scope)
         except BaseException as error:
             if scope is None and base is not None and run_context.task._cancel_status is not base:
                 shed(base)
-            if is_not_the_tools(error):
+            if is_not_the_tools(error, suspended):
                 raise
             return self.within(raised(tool, error, current_time() - began))
         finally:

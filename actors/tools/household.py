@@ -111,7 +111,7 @@ class Household:
         """The asyncio thread, started at its first use; None where too many hang already."""
         from retinue.actors.tools.asyncio_thread import AsyncioThread
 
-        if self._loop is not None and self._loop.hangs:
+        if self._loop is not None and (self._loop.hangs or not self._loop.alive):
             self._stuck_loops.append(self._loop)
             self._loop = None
         if self._loop is None:
@@ -153,5 +153,5 @@ async def _close(thing: Any, what: str) -> None:
                 await closing
         if scope.cancelled_caught:
             _log.warning("%s did not close within %g s and was left as it is", what, CLOSE_TIMEOUT)
-    except Exception:  # it is the user's, and the executor ends all the same
+    except (Exception, SystemExit, KeyboardInterrupt):  # it is the user's, and the executor ends all the same
         _log.exception("%s could not be closed", what)

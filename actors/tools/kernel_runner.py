@@ -119,9 +119,12 @@ def _read(descriptor: int, size: int) -> bytes | None:
     return bytes(pieces)
 
 
-def _write(replies: int, content: dict[str, Any]) -> None:
+_HEAD = struct.Struct("!IQ")  # as in child.py
+
+
+def _write(replies: int, number: int, content: dict[str, Any]) -> None:
     body = json.dumps(content).encode("ascii")
-    data = memoryview(struct.pack("!I", len(body)) + body)
+    data = memoryview(_HEAD.pack(len(body), number) + body)
     while data:
         data = data[os.write(replies, data) :]
 
@@ -137,15 +140,16 @@ class Inbox:
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
 
         self._requests = requests
-        self.queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.queue: queue.SimpleQueue[tuple[int, dict[str, Any]]] = queue.SimpleQueue()
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
-        while (head := _read(self._requests, 4)) is not None:
-            body = _read(self._requests, struct.unpack("!I", head)[0])
+        while (head := _read(self._requests, _HEAD.size)) is not None:
+            length, number = _HEAD.unpack(head)
+            body = _read(self._requests, length)
             if body is None:
                 break
-            self.queue.put(json.loads(body))
+            self.queue.put((number, json.loads(body)))
         os.killpg(0, signal.SIGKILL)
 
 
@@ -153,13 +157,13 @@ def serve(requests: int, replies: int) -> None:
     """Runs what is sent until the parent ends."""
     inbox = Inbox(requests)
     ours = os.getpid()
-    first = inbox.queue.get()
+    number, first = inbox.queue.get()
     sys.path[:] = ["", *first["path"]]
     sys.argv[:] = [""]
     shell = _shell(first["ipython"])
-    _write(replies, {"ready": type(shell).__name__})
+    _write(replies, number, {"ready": type(shell).__name__})
     while True:
-        request = inbox.queue.get()
+        number, request = inbox.queue.get()
         try:
             ok, text = shell.run(request["code"])
         except BaseException as error:
@@ -171,7 +175,7 @@ def serve(requests: int, replies: int) -> None:
                 pass
         if os.getpid() != ours:  # a child that the code has forked, and which came back here
             os._exit(0)
-        _write(replies, {"ok": ok, "text": text})
+        _write(replies, number, {"ok": ok, "text": text})
 
 
 if __name__ == "__main__":

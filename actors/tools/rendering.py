@@ -25,8 +25,14 @@ LONGEST_TEXT: Final = 16_000_000
 ERROR_LIMIT: Final = 2_000
 """Characters of an exception's text that the model gets."""
 
+MOST_ERRORS: Final = 20
+"""Exceptions of a group that the model is told of."""
+
 REPR_LIMIT: Final = 10_000
 """Characters of what is shown by `repr`, for want of anything better."""
+
+CUT: Final = 200_000
+"""Characters that are made of a value whose text would be many times `LONGEST_TEXT`."""
 
 
 def clean(text: str) -> str:
@@ -42,33 +48,44 @@ def clean(text: str) -> str:
 
 def text_of(value: Any) -> str:
     """The text for a value: a str as it is, None as "done, no output", data as JSON, anything else as its `repr`, cut off. Never raises."""
-    if value.__class__ is str:
+    if type(value) is str:
         return clean(value)
     if value is None:
         return NO_OUTPUT
-    if isinstance(value, str):
-        return clean(str.__str__(value))
     try:
-        return clean(json.dumps(value, ensure_ascii=False, default=_plain))
-    except (TypeError, ValueError, RecursionError):
-        return _shown(value)
-    except Exception:  # what a value does when it is looked into is anybody's code
+        if isinstance(value, str):
+            return clean(str.__str__(value))
+        return clean(_json(value))
+    except BaseException:  # what a value does when it is looked into is anybody's code: a KeyboardInterrupt of it is no user's
         return _shown(value)
 
 
 def error_text(error: BaseException) -> str:
-    """What a model is told of an exception: its type and text, never where in whose files it was raised."""
-    kind = type(error).__name__
+    """What a model is told of an exception: its type and text, never where in whose files it was raised. Never raises."""
+    return _error_text(error, [MOST_ERRORS])
+
+
+def _error_text(error: BaseException, left: list[int]) -> str:
+    kind = _name(type(error))
     try:
-        text = str(error)
-    except Exception:
+        text = clean(str(error)).strip()
+    except BaseException:
         text = ""
-    text = clean(text).strip()
-    if isinstance(error, BaseExceptionGroup):
-        text = f"{text}: {'; '.join(error_text(one) for one in error.exceptions[:5])}"
+    if issubclass(type(error), BaseExceptionGroup):
+        inner: list[str] = []
+        for one in BaseExceptionGroup.exceptions.__get__(error)[:5]:
+            if left[0] <= 0:  # one exception may be in a group, and the group in others, any number of times
+                break
+            left[0] -= 1
+            inner.append(_error_text(one, left))
+        text = f"{text}: {'; '.join(inner)}"
     if len(text) > ERROR_LIMIT:
         text = f"{text[:ERROR_LIMIT]}…"
     return f"{kind}: {text}" if text else kind
+
+
+_name: Final[Any] = type.__dict__["__name__"].__get__
+"""Gives a class's name, whatever its metaclass says of it."""
 
 
 def bounded(text: str, limit: int) -> str:
@@ -117,10 +134,70 @@ class Joined:
 
 def _shown(value: Any) -> str:
     try:
-        text = repr(value)
-    except Exception:
-        text = f"<{type(value).__qualname__}, which cannot be shown>"
-    return clean(bounded(text, REPR_LIMIT))
+        return clean(bounded(repr(value), REPR_LIMIT))
+    except BaseException:
+        return f"<{_name(type(value))}, which cannot be shown>"
+
+
+class _TooLong(Exception):
+    """The text would be too long to be made."""
+
+
+def _json(value: Any) -> str:
+    """The JSON text; its beginning, where the whole would be very long: what is in a value at many places is written at each of them."""
+    known: dict[int, int] = {}
+    left = 4 * LONGEST_TEXT
+    kept = []  # an `id` is an object's only as long as it lives
+
+    def plain(one: Any) -> Any:
+        nonlocal left
+        made = _plain(one)
+        kept.append(made)
+        left -= 1_000 + _size(made, known)
+        if left < 0:
+            raise _TooLong
+        return made
+
+    try:
+        if _size(value, known) > left:
+            raise _TooLong
+        return json.dumps(value, ensure_ascii=False, default=plain)
+    except _TooLong:
+        pass
+    parts: list[str] = []
+    length = 0
+    try:
+        for part in json.JSONEncoder(ensure_ascii=False, default=_plain).iterencode(value):
+            parts.append(part)
+            length += len(part)
+            if length > CUT:
+                break
+    except BaseException:  # its `repr`, which is shown of what is no JSON, would be as long
+        parts.append("…")
+    return f"{''.join(parts)[:CUT]}\n[… cut off: the whole is too long to be written …]"
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """About how many characters the JSON text of a value has. Each part is looked at once, at however many places it is."""
+    kind = type(value)
+    if kind is str:
+        return len(value) + 4
+    if kind is not list and kind is not dict and kind is not tuple:
+        return len(value) if isinstance(value, str) else 8
+    size = known.get(id(value))
+    if size is None:
+        known[id(value)] = 0  # within itself: that has no JSON text, as `json` will say
+        size = 2
+        if kind is dict:
+            for key in value:
+                size += len(key) if type(key) is str else 8
+            value_parts = value.values()
+        else:
+            value_parts = value
+        for part in value_parts:
+            size += _size(part, known)
+        known[id(value)] = size
+    return size
 
 
 def _plain(value: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from types import CoroutineType
+from types import CoroutineType, NoneType
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from retinue.actors.tools.bounding import Exited
 from retinue.actors.tools.rendering import Joined, clean, error_text, text_of
-from retinue.capabilities.tool_results import ToolResult
+from retinue.capabilities.tool_results import ERROR_KINDS, Artifact, ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError
 
 if TYPE_CHECKING:
@@ -19,13 +20,16 @@ __all__ = ["finished", "is_not_the_tools", "late", "raised", "timed"]
 
 def finished(tool: Tool[..., Any], value: Any, seconds: float | None) -> ToolResult:
     """The result for what a function gave, in its whole length."""
-    kind = value.__class__
+    kind = type(value)
     if kind is str:
         return ToolResult(True, value if value.isascii() else clean(value), None, value, None, seconds)
     if kind is Joined:
         text = value.text()
         return ToolResult(True, text, None, text, None, seconds)
     if kind is ToolResult:
+        wrong = _wrong_with(value)
+        if wrong:
+            return ToolResult.failed("raised", f"the tool {tool.name!r} returned a ToolResult {wrong}", seconds=seconds)
         text = clean(value.text)
         return value if text is value.text else ToolResult(value.ok, text, value.error, value.value, value.artifact, value.seconds)
     if kind is CoroutineType:
@@ -36,25 +40,46 @@ def finished(tool: Tool[..., Any], value: Any, seconds: float | None) -> ToolRes
     return ToolResult(True, text_of(value), None, value, None, seconds)
 
 
-def is_not_the_tools(error: BaseException) -> bool:
-    """Whether what came out of a coroutine in the loop is a cancellation, or its being closed: neither is the tool's to answer for."""
-    kind = error.__class__
-    if kind is trio.Cancelled or kind is GeneratorExit:
+def _wrong_with(result: ToolResult) -> str:
+    """What is wrong with a result that a tool has made itself; "" where nothing is."""
+    if type(result.text) is not str:
+        return "whose text is no str"
+    if type(result.ok) is not bool or (result.error is not None and (type(result.error) is not str or result.error not in ERROR_KINDS)):
+        return f"whose ok is no bool, or whose error is none of {', '.join(ERROR_KINDS)}"
+    if result.ok and result.error is not None:
+        return "that is ok and has an error"
+    if (result.artifact is not None and type(result.artifact) is not Artifact) or type(result.seconds) not in (float, int, NoneType):
+        return "whose artifact is no Artifact, or whose seconds are no number"
+    return ""
+
+
+def is_not_the_tools(error: BaseException, suspended: bool = True) -> bool:
+    """Whether what came out of a coroutine in the loop is a cancellation, or its being closed: neither is the tool's to answer for.
+
+    Args:
+        error: What came out.
+        suspended: Whether it had been waiting for something: else nobody has closed it.
+    """
+    kind = type(error)
+    if kind is trio.Cancelled or (kind is GeneratorExit and suspended):
         return True
-    return isinstance(error, BaseExceptionGroup) and error.split(trio.Cancelled)[0] is not None
+    return issubclass(kind, BaseExceptionGroup) and error.split(trio.Cancelled)[0] is not None
 
 
 def raised(tool: Tool[..., Any], error: BaseException, seconds: float | None) -> ToolResult:
     """The result for what a function raised."""
-    if isinstance(error, ApprovalRequired):
+    if type(error) is Exited:
+        error = error.args[0]
+    kind = type(error)  # what its `__class__` says is its own code
+    if issubclass(kind, ApprovalRequired):
         return ToolResult.failed(
             "denied", f"something that the tool {tool.name!r} does needs a person's approval: {error_text(error)}", seconds=seconds
         )
-    if isinstance(error, AuthorityError):
+    if issubclass(kind, AuthorityError):
         return ToolResult.failed(
             "denied", f"something that the tool {tool.name!r} does is not permitted: {error_text(error)}", seconds=seconds
         )
-    if isinstance(error, trio.Cancelled):  # of what a thread has asked for: the system ends
+    if issubclass(kind, trio.Cancelled):  # of what a thread has asked for: the system ends
         return ToolResult.failed("cancelled", f"what the tool {tool.name!r} waited for was cancelled", seconds=seconds)
     return ToolResult.failed("raised", f"the tool {tool.name!r} raised {error_text(error)}", seconds=seconds)
 

@@ -8,6 +8,7 @@ threads or exit handlers.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -21,10 +22,19 @@ from typing import Any
 __all__: list[str] = []
 
 
-def read_frame(requests: int) -> bytes | None:
-    """The next frame, or None at the end."""
-    head = _read(requests, 4)
-    return None if head is None else _read(requests, struct.unpack("!I", head)[0])
+HEAD = struct.Struct("!IQ")  # as in child.py
+
+LONGEST_REPLY = 60_000_000  # bytes; somewhat less than child.py takes
+
+
+def read_frame(requests: int) -> tuple[int, bytes] | None:
+    """The next frame's number and content, or None at the end."""
+    head = _read(requests, HEAD.size)
+    if head is None:
+        return None
+    length, number = HEAD.unpack(head)
+    body = _read(requests, length)
+    return None if body is None else (number, body)
 
 
 def _read(descriptor: int, size: int) -> bytes | None:
@@ -37,10 +47,14 @@ def _read(descriptor: int, size: int) -> bytes | None:
     return bytes(pieces)
 
 
-def write_frame(replies: int, content: dict[str, Any]) -> None:
-    """Sends a reply."""
-    body = json.dumps(content, ensure_ascii=True).encode("ascii")
-    data = memoryview(struct.pack("!I", len(body)) + body)
+def write_frame(replies: int, number: int, content: dict[str, Any]) -> None:
+    """Sends the reply to the request of that number."""
+    from retinue.actors.tools.rendering import bounded
+
+    body = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+    if len(body) > LONGEST_REPLY:  # characters of four bytes, or control characters, of which JSON makes six
+        body = json.dumps({**content, "text": bounded(content["text"], LONGEST_REPLY // 7)}, ensure_ascii=False).encode("utf-8", "replace")
+    data = memoryview(HEAD.pack(len(body), number) + body)
     while data:
         data = data[os.write(replies, data) :]
 
@@ -65,11 +79,12 @@ def find(place: dict[str, Any]) -> Any:
     name, file = place["module"], place["file"]
     if place["main"]:
         made = types.ModuleType("__mp_main__")
-        content = (
-            runpy.run_module(place["main"], run_name="__mp_main__", alter_sys=True)
-            if place["main"] != file
-            else runpy.run_path(file, run_name="__mp_main__")
-        )
+        with _no_system():
+            content = (
+                runpy.run_module(place["main"], run_name="__mp_main__", alter_sys=True)
+                if place["main"] != file
+                else runpy.run_path(file, run_name="__mp_main__")
+            )
         made.__dict__.update(content)
         sys.modules["__main__"] = sys.modules["__mp_main__"] = made
         module: Any = made
@@ -84,6 +99,24 @@ def find(place: dict[str, Any]) -> Any:
     for part in place["qualname"].split("."):
         module = getattr(module, part)
     return module
+
+
+@contextlib.contextmanager
+def _no_system() -> Iterator[None]:
+    """While the main program is loaded it starts no system: that would ask models, and start this tool again in a process of its own, and so on."""
+    import trio
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(
+            "a tool with process=True runs in a process of its own, which loads the main program to find the tool, and that started its system there too. "
+            'Put what the program does under `if __name__ == "__main__":`, or define the tool in another module'
+        )
+
+    kept, trio.run = trio.run, refuse
+    try:
+        yield
+    finally:
+        trio.run = kept
 
 
 def _named(importlib: Any, name: str, file: str | None) -> Any:
@@ -133,7 +166,8 @@ def serve(requests: int, replies: int) -> None:
     frame = read_frame(requests)
     if frame is None:
         return
-    request = pickle.loads(frame)  # noqa: S301 - our parent's
+    number, content = frame
+    request = pickle.loads(content)  # noqa: S301 - our parent's
     sys.path[:] = request["path"]
     sys.argv[:] = request["argv"]
     ours = os.getpid()
@@ -148,7 +182,7 @@ def serve(requests: int, replies: int) -> None:
         pass
     if os.getpid() != ours:  # a child that the tool has forked, and which came back here
         os._exit(0)
-    write_frame(replies, reply)
+    write_frame(replies, number, reply)
     signal.pause()  # the parent kills us
 
 

@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Iterator
 
+import sniffio
+
 
 def greet(name: str) -> str:
     """Greets."""
@@ -146,3 +148,13 @@ def our_zombies() -> list[int]:
             if fields[0] == "Z" and int(fields[1]) == os.getpid():
                 found.append(int(entry.name))
     return found
+
+
+def repeat(letter: str, times: int) -> str:
+    """A text of one letter."""
+    return letter * times
+
+
+async def which_library() -> str:
+    """On what it runs."""
+    return sniffio.current_async_library()

@@ -143,7 +143,15 @@ async def test_a_tool_that_swallows_its_cancellation_and_returns_has_a_result(wa
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError("no such place"), SystemExit(3), KeyboardInterrupt(), StopIteration(1), RecursionError("deep"), BaseException("odd")],
+    [
+        ValueError("no such place"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        StopIteration(1),
+        RecursionError("deep"),
+        BaseException("odd"),
+        GeneratorExit("odd"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["async", "thread", "inline", "late"])
 async def test_whatever_a_tool_raises_is_a_result_and_the_executor_goes_on(kind: str, error: BaseException) -> None:
@@ -173,6 +181,66 @@ async def test_whatever_a_tool_raises_is_a_result_and_the_executor_goes_on(kind:
             assert type(error).__name__ in failed.text and str(error) in failed.text
         assert "Traceback" not in failed.text and __file__ not in failed.text
         assert (await executor.ask(tool.decode({"go": True}))).text == "fine"
+
+
+@pytest.mark.parametrize("way_to_run", ["async", "late", "inline", "items", "thread", "asyncio"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
+async def test_whatever_happens_when_a_result_is_looked_at_the_system_goes_on(way_to_run: str, error: BaseException) -> None:
+    class Trap(Exception):
+        def __repr__(self) -> str:
+            raise error
+
+        __str__ = __repr__
+
+    async def gives(raises: bool) -> Any:
+        """Gives what must not be looked at."""
+        if way_to_run == "late":
+            await trio.lowlevel.checkpoint()
+        if raises:
+            raise Trap
+        return [Trap()]
+
+    def gives_at_once(raises: bool) -> Any:
+        """The same."""
+        if raises:
+            raise Trap
+        return [Trap()]
+
+    async def items(raises: bool) -> AsyncIterator[Any]:
+        """One of these."""
+        yield gives_at_once(raises)
+
+    function: Any = {"inline": gives_at_once, "thread": gives_at_once, "items": items}.get(way_to_run, gives)
+    tool: Any = rt.tool(blocking=False if way_to_run == "inline" else None, loop="asyncio" if way_to_run == "asyncio" else "trio")(function)
+    async with rt.ActorSystem("tools", block_warning=math.inf) as system:
+        executor = await spawn_executor(system, tool)
+        for raises in (False, True):
+            result = await executor.ask(tool.decode({"raises": raises}))
+            assert result.ok is not raises
+            assert ("Trap" if raises else "cannot be shown") in result.text
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        rt.ToolResult(True, None),  # type: ignore[arg-type]
+        rt.ToolResult(True, 5),  # type: ignore[arg-type]
+        rt.ToolResult("yes", "x"),  # type: ignore[arg-type]
+        rt.ToolResult(False, "x", 7),  # type: ignore[arg-type]
+        rt.ToolResult(False, "x", "odd"),  # type: ignore[arg-type]
+        rt.ToolResult(True, "x", "raised"),
+        rt.ToolResult(True, "x", None, None, "artifact"),  # type: ignore[arg-type]
+        rt.ToolResult(True, "x", None, None, None, "soon"),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_tool_result_that_a_tool_makes_itself_is_checked(result: rt.ToolResult) -> None:
+    @rt.tool
+    async def gives() -> Any:
+        """Gives a result."""
+        return result
+
+    found = await result_of(gives)
+    assert (found.ok, found.error) == (False, "raised") and "returned a ToolResult" in found.text
 
 
 async def test_a_group_of_exceptions_is_one_result() -> None:

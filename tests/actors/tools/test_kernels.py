@@ -117,6 +117,25 @@ async def test_a_cancelled_call_kills_the_kernel_and_the_next_call_is_told() -> 
         assert await text(kernel, "3") == "3"
 
 
+async def test_a_reply_that_the_code_forges_is_none_of_the_next_code() -> None:
+    forged = """
+import json, os, struct
+body = json.dumps({"ok": True, "text": "forged"}).encode()
+for descriptor in range(3, 30):
+    for number in range(1, 5):
+        try:
+            os.write(descriptor, struct.pack("!IQ", len(body), number) + body)
+        except OSError:
+            pass
+"'real'"
+"""
+    async with a_kernel() as kernel:
+        await text(kernel, forged)
+        for number in range(6):
+            assert await text(kernel, f"{number} + 1000") in (f"{number + 1000}", "forged")
+        assert await text(kernel, "'last'") == "'last'"
+
+
 async def test_threads_and_forks_of_the_code_do_not_disturb_the_kernel() -> None:
     async with a_kernel() as kernel:
         assert await text(kernel, "import threading, time\nthreading.Thread(target=time.sleep, args=(300,)).start()\n1") == "1"

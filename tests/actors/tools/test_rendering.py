@@ -85,6 +85,27 @@ def test_a_value_has_its_text(value: Any, text: str) -> None:
     assert text_of(value) == text
 
 
+shared: Any = ["x"]
+for _ in range(60):
+    shared = [shared, shared]
+shared_places: Any = Place("Rome")
+for _ in range(60):
+    shared_places = Place("Rome", (shared_places, shared_places))
+errors: Exception = ValueError("x")
+for _ in range(60):
+    errors = ExceptionGroup("all", [errors] * 5)
+
+
+@pytest.mark.parametrize("value", [shared, {"a": shared}, (1, shared), shared_places, [ring, shared], {"a": ["x" * 1_000_000] * 1_000}])
+def test_what_is_in_a_value_in_very_many_places_is_written_to_a_bound(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retinue.actors.tools.rendering.LONGEST_TEXT", 1_000_000)
+    assert 0 < len(text_of(value)) < 201_000
+
+
+def test_a_group_whose_exceptions_are_in_it_very_often_has_a_short_text() -> None:
+    assert error_text(errors).count("ExceptionGroup") <= 21
+
+
 def test_what_nests_too_deep_has_some_text_all_the_same() -> None:
     assert text_of(deep)
 
@@ -104,7 +125,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(json_values.filter(lambda value: not isinstance(value, str) and value is not None))
 def test_data_can_be_read_back(value: Any) -> None:
     assert json.loads(text_of(value)) == value

@@ -181,6 +181,50 @@ if __name__ == "__main__":
     assert (done.stdout, done.stderr) == ("42\n", "")
 
 
+@pytest.mark.parametrize("face", [pytest.param("retinue", marks=pytest.mark.slow), "retinue.sync"])
+async def test_a_main_program_without_its_guard_is_told_so_and_starts_nothing_again(face: str, tmp_path: pathlib.Path) -> None:
+    import subprocess
+    import sys
+
+    program = tmp_path / "program.py"
+    begin = f"""
+import retinue as rt
+from retinue import llm
+from {face} import ActorSystem
+
+@rt.tool(process=True, timeout=20)
+def double(x: int) -> int:
+    '''Doubles.'''
+    return 2 * x
+
+with open({str(tmp_path / "loads")!r}, "a") as log:
+    log.write("x")
+"""
+    rest = """
+with ActorSystem("s") as system:
+    model = system.spawn(llm.Scripted, [llm.tool_calls(("double", {"x": 2})), "done"])
+    agent = system.spawn(rt.Agent, model=model, tools=[double])
+    print(agent.ask("hi").content)
+    print(agent.ask(rt.GetMemory()).steps[-1].text)
+"""
+    if face == "retinue":
+        lines = [f"    {line}" for line in rest.replace("with", "async with").splitlines()]
+        rest = "\n".join(["async def main():", *lines, "rt.run(main)"])
+        for call in ("system.spawn(", "agent.ask("):
+            rest = rest.replace(call, f"await {call}")
+        rest = (
+            rest.replace("print(await agent.ask", "print((await agent.ask")
+            .replace('"hi")', '"hi"))')
+            .replace("GetMemory())", "GetMemory()))")
+        )
+    program.write_text(begin + rest)
+    done = await trio.to_thread.run_sync(
+        lambda: subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60, check=False)
+    )
+    assert done.stdout.startswith("done\nthe tool 'double' raised RuntimeError") and '__name__ == "__main__"' in done.stdout, done.stderr
+    assert (tmp_path / "loads").read_text() == "xx"  # once by each of two processes
+
+
 async def test_a_function_that_no_other_process_can_find_is_refused_when_it_is_spawned() -> None:
     def local(x: int) -> int:
         """Local."""
@@ -239,3 +283,14 @@ async def test_a_child_is_ended_twice_without_harm() -> None:
     pid = child.pid
     assert await child.end() == await child.end()
     assert is_gone(pid) and our_zombies() == []
+
+
+@pytest.mark.parametrize("letter", [pytest.param("漢", marks=pytest.mark.slow), pytest.param("😀", marks=pytest.mark.slow), "\x01"])
+async def test_a_very_long_text_of_any_letters_is_cut(letter: str) -> None:
+    (long,) = await results((process_tools.repeat, {"letter": letter, "times": 16_000_000}), output_limit=1_000)
+    assert long.ok and long.text.startswith(letter * 100) and long.text.endswith(letter * 100) and "left out" in long.text
+
+
+async def test_an_async_function_runs_on_asyncio_in_a_process_where_it_wants_to() -> None:
+    (which,) = await results((process_tools.which_library, {}), loop="asyncio")
+    assert which.text == "asyncio"

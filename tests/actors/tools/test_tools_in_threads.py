@@ -325,6 +325,38 @@ async def test_what_an_asyncio_tool_raises_is_a_result_and_its_loop_goes_on(erro
         assert (await executor.ask(fails.decode({"go": True}))).text == "fine"
 
 
+@pytest.mark.parametrize("how", ["stops", "left a task", "left a callback"])
+async def test_an_asyncio_loop_that_a_tool_would_end_goes_on_for_all(how: str) -> None:
+    left: list[asyncio.Task[None]] = []
+
+    async def bad() -> None:
+        raise SystemExit(3)
+
+    def worse() -> None:
+        raise KeyboardInterrupt
+
+    @rt.tool(loop="asyncio", timeout=5)
+    async def spoils(really: bool) -> str:
+        """Spoils."""
+        loop = asyncio.get_running_loop()
+        if really and how == "stops":
+            loop.stop()
+        elif really and how == "left a task":
+            left.append(loop.create_task(bad()))
+        elif really:
+            loop.call_soon(worse)
+        await asyncio.sleep(0.01)
+        return "fine"
+
+    async with rt.ActorSystem("tools", block_warning=math.inf) as system:
+        executor = await spawn_executor(system, spoils)
+        for really in (True, False, True, False):
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(executor.ask, spoils.decode({"really": False}))
+                assert (await executor.ask(spoils.decode({"really": really}))).text == "fine"
+
+
 async def test_nothing_is_left_of_a_normal_run() -> None:
     @rt.tool
     def plain() -> str:
