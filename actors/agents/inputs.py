@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sized
+from typing import Any, Final, cast
 
+import attrs
+
+from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import BadInput
 from retinue.actors.agents.message import AgentMessage, Step
 
@@ -13,6 +16,9 @@ __all__ = ["MAX_SESSION", "checked_input", "checked_session", "own_items", "own_
 
 MAX_SESSION: Final = 128
 """Characters of a session's name."""
+
+MAX_SENDER: Final = 512
+"""Characters of a sender's name."""
 
 MAX_INPUT: Final = 10_000_000
 """Characters of one message; a model takes far less."""
@@ -54,14 +60,18 @@ def checked_input(message: AgentMessage, path: str) -> AgentMessage:
             _check_text(content, path)
     elif content is None or isinstance(content, bytes | bytearray | memoryview):
         raise BadInput(f"{path}: the message's content is a {type(content).__name__}: give a str, or plain data such as a dict")
-    elif isinstance(content, dict | list | tuple) and not content:
-        raise BadInput(f"{path}: the message is empty: say something")
-    if not isinstance(message.sender, str) or not message.sender:
-        raise BadInput(f"{path}: the message's sender is {message.sender!r:.100}: give a name")
+    if not isinstance(message.sender, str) or not 1 <= len(message.sender) <= MAX_SENDER:
+        raise BadInput(f"{path}: the message's sender is {message.sender!r:.100}: give a name, of {MAX_SENDER} characters at most")
     for field in ("content", "formatted", "extra"):
         value = getattr(message, field)
         if value.__class__ not in _ATOMS:
             _check_data(value, field, path)
+    if not isinstance(content, str) and ((isinstance(content, Sized) and not len(content)) or not content_text(content).strip()):
+        raise BadInput(f"{path}: the message is empty: say something")
+    if (
+        message.sender == path.rpartition("/")[2]
+    ):  # what others say is never read as the agent's own words, not where they share its name either
+        message = attrs.evolve(cast("Any", message), sender=f"{message.sender} (another)")
     return own_message(message, path)
 
 
