@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import weakref
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -148,6 +149,7 @@ class Kernel(Scheduler):
         self.plain = seed is None and not loopback and not events
         self.inline_async = True
         self.hook_scopes: set[trio.CancelScope] = set()
+        self._cancelling: deque[trio.CancelScope] | None = None
         self.fatal: BaseException | None = None
         self.on_fatal: Callable[[], None] | None = None
         self.template: contextvars.Context = contextvars.Context()
@@ -351,7 +353,17 @@ class Kernel(Scheduler):
             if force and extra is not None and extra.host is not None:
                 extra.host.hurry(delivery)  # a thread cannot be cancelled, only waited for, or left
             return
-        delivery.suspension.scope.cancel()
+        # Who waits in that turn gives up its own ask there and then, and comes back here: one after the other, however long the chain of askers is.
+        waiting = self._cancelling
+        if waiting is not None:
+            waiting.append(delivery.suspension.scope)
+            return
+        self._cancelling = waiting = deque((delivery.suspension.scope,))
+        try:
+            while waiting:
+                waiting.popleft().cancel()
+        finally:
+            self._cancelling = None
 
     def notify(self, watcher: Cell, terminated: Terminated) -> None:
         """Brings a Terminated to an actor that watches and has a handler for it, before its ordinary mail."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import retinue as rt
 
@@ -201,3 +202,49 @@ async def test_a_stop_ordered_while_the_handler_was_on_the_stack_cuts_it_when_it
         with pytest.raises(rt.ActorStopped):
             await refs[0].ask(Do(), timeout=float("inf"))
         assert trio.current_time() - began < 1
+
+
+@rt.message
+class Along(rt.Request[int]):
+    left: int
+
+
+class Link(rt.Actor):
+    """Asks the next one, and the last one never answers."""
+
+    def __init__(self, others: list[Any]) -> None:
+        self.others = others
+
+    @rt.handler
+    async def along(self, message: Along) -> int:
+        await trio.lowlevel.checkpoint()
+        if message.left:
+            return int(await self.others[message.left - 1].ask(Along(message.left - 1), timeout=600))
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("way", ["leave", "time-out", "stop"])
+async def test_a_chain_of_askers_of_any_length_ends_when_its_first_asker_leaves(way: str) -> None:
+    links: list[Any] = []
+    async with rt.ActorSystem("chain", grace=0.1) as system:
+        links.extend([await system.spawn(Link, links) for _ in range(300)])
+        if way == "time-out":
+            with pytest.raises(rt.AskTimeout):
+                await links[-1].ask(Along(299), timeout=0.3)
+        elif way == "leave":
+            with trio.move_on_after(0.3) as scope:
+                await links[-1].ask(Along(299), timeout=600)
+            assert scope.cancelled_caught
+        else:
+            async with trio.open_nursery() as nursery:
+
+                async def ask() -> None:
+                    with pytest.raises(rt.ActorStopped):
+                        await links[-1].ask(Along(299), timeout=600)
+
+                nursery.start_soon(ask)
+                await trio.testing.wait_all_tasks_blocked()
+                await links[-1].stop(grace=0)
+        with trio.fail_after(5):
+            await system.wait_quiet()
