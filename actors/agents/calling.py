@@ -7,6 +7,7 @@ an exception. A call that needs a person is set aside (`parking`); the others go
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime as dt
 import decimal
 import enum
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from retinue.actors.agents.definition import Seat
     from retinue.actors.agents.run import Turn
 
-__all__ = ["Outcome", "all_at_once", "carry_out", "execute", "finish", "plain_argument", "result_step", "told_of_edit"]
+__all__ = ["Outcome", "all_at_once", "carry_out", "execute", "finish", "plain_argument", "result_step", "say_started", "told_of_edit"]
 
 Outcome: TypeAlias = "Step | ParkedCall"
 
@@ -87,8 +88,8 @@ async def all_at_once(
 
 async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
     """Carries one call out as the model wrote it."""
-    if turn.outbox is not None:
-        turn.tell(ToolStarted(call.id, call.name, call.arguments))
+    if turn.streamed:
+        await say_started(turn, call)
     if call.truncated:
         return await finish(
             turn,
@@ -224,9 +225,27 @@ async def finish(turn: Turn, call: ToolCall, result: ToolResult) -> Step:
         turn.bad = turn.spent.bad_call() or turn.bad
     if turn.parked is not None:
         turn.home.note_result(turn.parked, step)
-    if turn.outbox is not None:
-        turn.tell(ToolFinished(call.id, call.name, step.ok, step.text))
+    if turn.streamed:
+        turn.tell(ToolFinished(call.id, call.name, step.ok, await _shown(turn, step.text)))
     return step
+
+
+async def say_started(turn: Turn, call: ToolCall) -> None:
+    """Tells the reader of a stream that a call begins."""
+    arguments = call.arguments
+    if "output" in turn.d.stages:
+        with contextlib.suppress(ValueError, RecursionError):  # what is written in escapes is looked at as what it says
+            arguments = json.dumps(json.loads(arguments), ensure_ascii=False)
+        arguments = await _shown(turn, arguments)
+    turn.tell(ToolStarted(call.id, call.name, arguments))
+
+
+async def _shown(turn: Turn, text: str) -> str:
+    """What the reader of a stream may see of a call: the agent itself has decided, so that nothing ends by what a guardrail keeps back."""
+    try:
+        return await turn.guarded(text)  # type: ignore[no-any-return]
+    except GuardrailBlocked as blocked:
+        return f"[kept back by {blocked.guardrail}]"
 
 
 def told_of_edit(outcome: Any, edited: str | None) -> Any:

@@ -26,7 +26,7 @@ class ToolStarted:
     Attributes:
         call_id: Its id.
         name: The tool.
-        arguments: Its arguments as JSON text, as the model wrote them.
+        arguments: Its arguments as JSON text, as the model wrote them; where guardrails stand at the output, what they let through.
     """
 
     __immutable__ = True
@@ -44,7 +44,7 @@ class ToolFinished:
         call_id: Its id.
         name: The tool.
         ok: Whether it was carried out.
-        text: What the model is told.
+        text: What the model is told; where guardrails stand at the output, what they let through.
     """
 
     __immutable__ = True

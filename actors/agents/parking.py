@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from retinue.actors.agents.calling import Outcome, carry_out, execute, finish, guarded, told_of_edit
+from retinue.actors.agents.calling import Outcome, carry_out, execute, finish, guarded, say_started, told_of_edit
 from retinue.actors.agents.edits import edited, hooked
 from retinue.actors.agents.errors import GuardrailBlocked, HookBlocked
-from retinue.actors.agents.events import ApprovalNeeded, ToolStarted
+from retinue.actors.agents.events import ApprovalNeeded
 from retinue.actors.agents.message import Step
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall, ParkedRun
@@ -107,7 +107,8 @@ async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
     decided = await _decide(turn, call, seat, waiting.requests, 0.0)
     if isinstance(decided, ToolResult):
         return await finish(turn, call, decided)
-    turn.tell(ToolStarted(call.id, call.name, call.arguments))
+    if turn.streamed:
+        await say_started(turn, call)
     outcome = await execute(turn, decided.call, seat, decided.message, decided.approvals or turn.home.ctx.approvals)
     if isinstance(outcome, ParkedCall):
         return outcome

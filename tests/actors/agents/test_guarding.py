@@ -309,3 +309,33 @@ async def test_content_without_a_finding_stays_the_very_thing_that_it_was() -> N
     async with agent_system(["fine"], guardrails=[rt.privacy_input()]) as (_, agent):
         await agent.ask(rt.AgentMessage(content))
         assert (await agent.ask(rt.GetMemory())).messages[0].content == content
+
+
+async def test_the_events_of_tool_calls_show_what_the_output_guardrails_let_through() -> None:
+    got: list[str] = []
+
+    async def look_up(mail: str) -> str:
+        """Looks somebody up.
+
+        Args:
+            mail: Whom.
+        """
+        got.append(mail)
+        return f"{mail} has the card 4111 1111 1111 1111"
+
+    call = llm.Completion(tool_calls=(llm.ToolCall("1", "look_up", '{"mail": "help\\u0040corp.example"}'),))
+    async with agent_system([call, "Done."], tools=[look_up], guardrails=[rt.output_redaction()]) as (_, agent):
+        events = await read(agent, "go")
+    [started] = [event for event in events if isinstance(event, rt.ToolStarted)]
+    [finished] = [event for event in events if isinstance(event, rt.ToolFinished)]
+    assert got == ["help@corp.example"]
+    assert started.arguments == '{"mail": "[redacted]"}' and finished.text == "[redacted] has the card [redacted]"
+
+    @rt.guardrail("output")
+    def no_cards(asked: rt.Guarded) -> object:
+        return rt.Block("a card") if "card" in asked.text else None
+
+    async with agent_system([call, "Done."], tools=[look_up], guardrails=[no_cards]) as (_, agent):
+        events = await read(agent, "go")
+    assert [event.text for event in events if isinstance(event, rt.ToolFinished)] == [f"[kept back by {no_cards.name}]"]
+    assert isinstance(events[-1], rt.RunEnd)
