@@ -178,9 +178,11 @@ class Office:
         async with self._opening:
             if self._desk is not None:
                 return
-            if self._store is None:
-                self._store = await self._open_store()
-            self._desk = await self.kernel.system_actor(Desk, self, self._store, name="approvals")
+            # Whoever is cancelled meanwhile must not leave an actor behind whose ref nobody has: its name would be taken for good. The starts have time-outs of their own.
+            with trio.CancelScope(shield=True):
+                if self._store is None:
+                    self._store = await self._open_store()
+                self._desk = await self.kernel.system_actor(Desk, self, self._store, name="approvals")
 
     async def _open_store(self) -> Ref[Any]:
         if self.folder is None:
