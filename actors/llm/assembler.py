@@ -171,7 +171,14 @@ class Assembler:
             text, reasoning = reasoning, ""
             found.append(TextDelta(text))
         completion = Completion(
-            text, tidy(whole(self._model)), self._usage or Usage(), self._finish, calls, reasoning, refusal, tuple(self._annotations)
+            text,
+            tidy(self._hide(whole(self._model))),
+            self._usage or Usage(),
+            self._finish,
+            calls,
+            reasoning,
+            refusal,
+            tuple(self._annotations),
         )
         found.append(Completed(completion))
         return found
@@ -181,7 +188,9 @@ class Assembler:
         calls = self._calls.calls(cut_off=True)
         text, reasoning, refusal = "".join(self._text), "".join(self._reasoning), "".join(self._refusal) or None
         usage = self._usage or Usage()
-        return Completion(text, tidy(whole(self._model)), usage, self._finish, calls, reasoning, refusal, tuple(self._annotations))
+        return Completion(
+            text, tidy(self._hide(whole(self._model))), usage, self._finish, calls, reasoning, refusal, tuple(self._annotations)
+        )
 
     def _take(self, choice: dict[str, Any], found: list[ModelEvent]) -> None:
         index = choice.get("index")
@@ -203,7 +212,7 @@ class Assembler:
             self._annotate({"content_filter_results": marks})
         finish = choice.get("finish_reason")
         if finish and isinstance(finish, str):
-            self._finish = _FINISH.get(finish) or tidy(whole(finish)) or None
+            self._finish = _FINISH.get(finish) or tidy(self._hide(whole(finish))) or None
 
     def _add(self, delta: dict[str, Any], found: list[ModelEvent]) -> None:
         for field in self._profile.reasoning_fields:
@@ -297,9 +306,7 @@ class Assembler:
             return ContentFiltered(f"{self._where} answered nothing, as a content filter took the answer away: look at the prompt")
         thought = ", and it has thought only" if reasoning.strip() else ""
         advice = "it needs a larger max_tokens" if self._finish == "length" else "ask again, or look at the prompt"
-        return EmptyReply(
-            f"{self._where} answered without text (finish reason: {self._hide(self._finish or 'none given')}{thought}): {advice}"
-        )
+        return EmptyReply(f"{self._where} answered without text (finish reason: {self._finish or 'none given'}{thought}): {advice}")
 
     def _count(self, usage: object) -> None:
         counted = usage_of(usage)

@@ -94,12 +94,18 @@ class Connections:
         self._taken.add(client)
         return client
 
-    async def give_back(self, client: httpx.AsyncClient) -> None:
-        """The request is over, however it ended. Those that nobody has needed for `IDLE_SECONDS` are closed."""
+    async def give_back(self, client: httpx.AsyncClient, *, again: bool = True) -> None:
+        """The request is over, however it ended. Those that nobody has needed for `IDLE_SECONDS` are closed.
+
+        Args:
+            client: Which one.
+            again: Whether it may be used again.
+        """
         self._taken.discard(client)
+        client.cookies.clear()  # the next request is another one's
         now = trio.current_time()
         over: list[httpx.AsyncClient] = []
-        if self._closed or len(self._idle) >= self._most_idle:
+        if self._closed or not again or len(self._idle) >= self._most_idle:
             over.append(client)
         else:
             self._idle.append((client, now))

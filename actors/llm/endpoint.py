@@ -22,7 +22,7 @@ from retinue.actors.llm.deadlines import Clock, Timeouts
 from retinue.actors.llm.errors import BadEndpoint, ModelError, ModelInterrupted, ModelUnreachable
 from retinue.actors.llm.events import Completed, ModelEvent, Retrying
 from retinue.actors.llm.exchange import Exchange
-from retinue.actors.llm.messages import Complete, Completion
+from retinue.actors.llm.messages import ChatMessage, Complete, Completion
 from retinue.actors.llm.payload import Payloads
 from retinue.actors.llm.prices import load_prices, price_of
 from retinue.actors.llm.profiles.catalogue import profile_of
@@ -143,34 +143,40 @@ class Endpoint:
         total_at = trio.current_time() + self.timeouts.total
         if self._may_cost:
             await load_prices()
-        client = self._connections.take()
-        try:
-            async with aclosing(self._tries(client, request, total_at, passed_on=passed_on)) as events:
-                async for event in events:
-                    yield self._with_price(event) if type(event) is Completed and self._may_cost else event
-        finally:
-            await self._connections.give_back(client)
+        async with aclosing(self._tries(request, total_at, passed_on=passed_on)) as events:
+            async for event in events:
+                yield self._with_price(event) if type(event) is Completed and self._may_cost else event
 
-    async def _tries(
-        self, client: httpx.AsyncClient, request: Complete, total_at: float, *, passed_on: bool
-    ) -> AsyncGenerator[ModelEvent, None]:
+    async def _tries(self, request: Complete, total_at: float, *, passed_on: bool) -> AsyncGenerator[ModelEvent, None]:
         attempt = 1
+        refused: frozenset[str] = frozenset()
+        sent_again = False
         while True:
-            without = self._without
+            without = self._without | refused
+            client = self._connections.take()
             exchange = self._exchange(client, request, without, total_at)
             said = False
             try:
                 async with aclosing(exchange.events()) as events:
                     async for event in events:
                         said = passed_on
+                        if type(event) is Completed and refused:
+                            self._leaves_out(refused)
                         yield event
                 return
             except ModelError as error:
                 if said:
                     raise self._interrupted(error, exchange) from error
                 failure = error
-            if self._drops(request, exchange, without):
-                continue  # what it refused is left out from now on: that is another request, and no retry
+            finally:
+                await self._connections.give_back(client, again=not exchange.surplus)
+            name = self._refused(request, exchange, without)
+            if name is not None:
+                refused |= {name}
+                continue  # without what it refused: that is another request, and no retry
+            if exchange.was_stale and not sent_again and isinstance(failure, ModelUnreachable):
+                sent_again = True
+                continue  # a connection that was closed while nobody used it: that is no failure, and no retry
             wait = self._wait(failure, exchange, attempt, total_at)
             if wait is None:
                 raise failure
@@ -201,19 +207,23 @@ class Endpoint:
             hide=self._hide,
         )
 
-    def _drops(self, request: Complete, exchange: Exchange, without: frozenset[str]) -> bool:
-        """Whether the endpoint refused an optional parameter, which is remembered and left out from now on."""
+    def _refused(self, request: Complete, exchange: Exchange, without: frozenset[str]) -> str | None:
+        """The optional parameter that the endpoint has refused, if that is what it did."""
         if exchange.failure is None or exchange.failure[0] not in _REFUSED:
-            return False
+            return None
         status, body = exchange.failure
-        name = refused_parameter(status, body, self.profile.optional)
+        name = refused_parameter(status, body, self.profile.optional, said=_words_of(request))
         if name is None or name in without:
-            return False
+            return None
         if self._payloads.body(request, stream=self.profile.streams, without=without | {name}) == exchange.content:
-            return False  # it was not in the request
-        self._without |= {name}
-        _log.info("%s takes no %s: it is left out from now on", self._where, name)
-        return True
+            return None  # it was not in the request
+        return name
+
+    def _leaves_out(self, refused: frozenset[str]) -> None:
+        """Without these it has answered: they are left out from now on."""
+        if not refused <= self._without:
+            self._without |= refused
+            _log.info("%s takes no %s: left out from now on", self._where, ", ".join(sorted(refused)))
 
     def _wait(self, error: ModelError, exchange: Exchange, attempt: int, total_at: float) -> float | None:
         """The seconds until the next attempt; None where there is none."""
@@ -233,6 +243,16 @@ class Endpoint:
             status=error.status,
             partial=partial,
         )
+
+
+def _words_of(request: Complete) -> str:
+    """What people and models have written in a request."""
+    parts = [part for message in request.messages for part in (message.content, message.name, message.reasoning, *_written(message))]
+    return "\n".join(part for part in parts if part)
+
+
+def _written(message: ChatMessage) -> list[str]:
+    return [part for call in message.tool_calls for part in (call.name, call.arguments)]
 
 
 def _retries(given: object) -> Retries:

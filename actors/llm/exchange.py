@@ -53,6 +53,8 @@ class Exchange:
     __slots__ = (
         "_client",
         "_clock",
+        "_fresh",
+        "_heard",
         "_hide",
         "_profile",
         "_read_by",
@@ -64,6 +66,7 @@ class Exchange:
         "failure",
         "hopeless",
         "reader",
+        "surplus",
     )
 
     def __init__(
@@ -87,6 +90,10 @@ class Exchange:
         self._where = where
         self._hide = hide
         self._scope: trio.CancelScope | None = None
+        self._fresh = False  # the connection was made for this request
+        self._heard = False  # the head of an answer came
+        self.surplus = False
+        """Whether more than the answer came over the connection: that must be nobody else's answer."""
         self.reader: AnswerReader | None = None
         """What has been read; None before the head of an answer has come."""
         self.asked_wait: float | None = None
@@ -99,6 +106,7 @@ class Exchange:
     async def events(self) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and give the answer's events; raises a ModelError. To be closed by whoever leaves early."""
         answer = await self._send()
+        self._heard = True
         chunks = answer.aiter_raw()
         try:
             self.asked_wait = asked_wait(answer.headers)
@@ -128,6 +136,12 @@ class Exchange:
             raise
         finally:
             await _leave(answer, chunks)
+            self.surplus = _has_surplus(answer)
+
+    @property
+    def was_stale(self) -> bool:
+        """Whether it broke since the connection was kept from an earlier request, and closed by the other side by now: it says nothing of the endpoint."""
+        return not self._fresh and not self._heard
 
     async def _more(self, chunks: AsyncIterator[bytes], reader: AnswerReader) -> bytes | None:
         """The next bytes of the answer; None at its end."""
@@ -155,6 +169,9 @@ class Exchange:
 
     async def _trace(self, name: str, info: dict[str, Any]) -> None:
         """Told by httpcore of each of its steps: when the request goes out, the connection stands."""
+        if name.startswith("connection.connect"):
+            self._fresh = True
+            return
         if name.endswith("start_tls.started"):
             self._clock.shakes_hands()
         elif name.endswith("send_request_headers.started") and getattr(info.get("request"), "method", b"") != b"CONNECT":  # to a proxy
@@ -188,12 +205,14 @@ class Exchange:
 
     async def _within(self, step: Callable[[], Awaitable[T]]) -> T:
         """Do one step of the exchange, within the clock's deadline; raises ModelTimeout and ModelUnreachable."""
+        broken: ModelError | None = None
         with trio.CancelScope(deadline=self._clock.deadline) as self._scope:
             try:
                 return await step()
             except _BROKEN as error:
-                raise self._broken(error) from None  # its texts may show a proxy's password
-        raise self._too_slow()
+                broken = self._broken(error)
+        # Not within `except`: what broke may show a proxy's password, and has the request with the key.
+        raise broken or self._too_slow()
 
     def _broken(self, error: Exception) -> ModelError:
         if isinstance(error, httpx.ConnectTimeout):
@@ -235,3 +254,11 @@ async def _leave(answer: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
         with contextlib.suppress(*_BROKEN):
             while await anext(chunks, None) is not None:
                 pass
+
+
+def _has_surplus(answer: httpx.Response) -> bool:
+    """Whether bytes came after the end of an answer. They are in h11's hands, which the layers above do not show; what still is in the socket they see themselves."""
+    stream: Any = answer.stream
+    for name in ("_stream", "_httpcore_stream", "_stream", "_connection", "_h11_state"):
+        stream = getattr(stream, name, None)
+    return stream is not None and bool(stream.trailing_data[0])

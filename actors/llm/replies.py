@@ -155,13 +155,14 @@ _UNKNOWN = re.compile(
 )
 
 
-def refused_parameter(status: int, body: bytes, optional: Collection[str]) -> str | None:
+def refused_parameter(status: int, body: bytes, optional: Collection[str], *, said: str = "") -> str | None:
     """Which of the optional parameters an endpoint does not know: it refused the request and names it. None where it names none.
 
     Args:
         status: The HTTP status.
         body: The failure's body.
         optional: The parameters that may be left out; see `Profile.optional`.
+        said: The words of the conversation, which endpoints quote: a name that stands there is no parameter's, unless it stands where only a parameter's does.
     """
     if status not in (400, 422) or not optional:
         return None
@@ -169,6 +170,8 @@ def refused_parameter(status: int, body: bytes, optional: Collection[str]) -> st
         answer = json.loads(body)
     except (ValueError, RecursionError):
         answer = {"message": body[:1000].decode("utf-8", "replace")}
+    if isinstance(answer, dict) and isinstance(answer.get("detail"), list):
+        return _misplaced(answer["detail"], optional)
     text = _error_text(answer)[:2000]
     inner = answer.get("error") if isinstance(answer, dict) else None
     param = str(inner.get("param") or "") if isinstance(inner, dict) else ""
@@ -179,10 +182,27 @@ def refused_parameter(status: int, body: bytes, optional: Collection[str]) -> st
         if param == field or param.endswith(f".{field}"):
             return field
     for field in sorted(optional, key=len, reverse=True):
-        # Where two fields for the limit are named, the one that is refused is named first.
-        found = re.search(rf"(?<![A-Za-z0-9_]){re.escape(field)}(?![A-Za-z0-9_])", text)
+        if field in said:
+            continue
+        # Where two fields for the limit are named, the one that is refused is named first. A name that is a word, too, has to be marked as a name.
+        marked = (
+            r"(?<![A-Za-z0-9_]){}(?![A-Za-z0-9_])"
+            if "_" in field
+            else r"['\"`]{}['\"`]|(?:argument|field|parameter|property|key)s?:? {}\b|\b{} (?:argument|field|parameter|property)"
+        )
+        found = re.search(marked.replace("{}", re.escape(field)), text)
         if found is not None and not any(other != field and f"{other}" in text[: found.start()] for other in _LIMITS if field in _LIMITS):
             return field
+    return None
+
+
+def _misplaced(details: list[Any], optional: Collection[str]) -> str | None:
+    """The parameter that is refused in the form of pydantic's errors, which say where; what they quote beside that is anybody's."""
+    for detail in details:
+        if isinstance(detail, dict) and isinstance(place := detail.get("loc"), list) and place:
+            words = f"{detail.get('type')} {detail.get('msg')}".replace("_", " ")
+            if _UNKNOWN.search(words[:300]) and isinstance(place[-1], str) and place[-1] in optional:
+                return place[-1]
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from retinue.actors.llm.errors import BadEndpoint
 
 __all__ = ["Key"]
@@ -17,15 +19,16 @@ class Key:
         value: The key; white space around it is dropped. Raises BadEndpoint (without quoting it) for what cannot stand in an HTTP header.
     """
 
-    __slots__ = ("_value",)
+    __slots__ = ("_quoted", "_value")
 
     def __init__(self, value: str) -> None:
-        stripped = value.strip()
+        stripped = value.strip() if isinstance(value, str) else ""
         if not stripped or not stripped.isascii() or not stripped.isprintable() or " " in stripped:
             raise BadEndpoint(
-                "the key is empty, or holds blanks, line breaks or characters outside ASCII: look at how it was copied (OPENAI_API_KEY, api_key=)"
+                "the key is no text, is empty, or holds blanks, line breaks or characters outside ASCII: look at how it was copied (OPENAI_API_KEY, api_key=)"
             )
         self._value = stripped
+        self._quoted = quote(stripped, safe="")
 
     def __repr__(self) -> str:
         return _HIDDEN
@@ -44,5 +47,7 @@ class Key:
         return self._value
 
     def hide_in(self, text: str) -> str:
-        """Return the text with the key blotted out wherever it stands in it."""
-        return text if len(self._value) < _SHORTEST_SEARCHED else text.replace(self._value, _HIDDEN)
+        """Return the text with the key blotted out wherever it stands in it, as it is or as addresses have it."""
+        if len(self._value) < _SHORTEST_SEARCHED:
+            return text
+        return text.replace(self._value, _HIDDEN).replace(self._quoted, _HIDDEN)

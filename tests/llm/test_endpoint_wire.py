@@ -402,3 +402,97 @@ async def test_no_log_line_of_a_retry_has_the_key(caplog):
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("retinue")]
     assert len([line for line in ours if "attempt" in line]) == 2
     assert KEY not in "".join(ours)
+
+
+def kept(text, **headers):
+    """A whole answer, after which the connection is kept."""
+    body = sse(text) + STOP + DONE
+    fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(body)}\r\n{fields}\r\n".encode() + body
+
+
+async def test_what_comes_after_an_answer_is_nobodys_answer():
+    async with told([kept("one") + kept("of somebody else"), KEEP], [kept("two"), KEEP]) as server, endpoint(server) as one:
+        assert [(await one.complete(HELLO)).text for _ in range(3)] == ["one", "two", "two"]
+        assert server.connections == 2  # the others are kept
+
+
+async def test_what_comes_after_a_refusal_is_not_the_answer_to_the_retry():
+    refused = b"HTTP/1.1 503 Busy\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+    async with told([refused + kept("of somebody else"), KEEP], [kept("two"), KEEP]) as server, endpoint(server, retries=1) as one:
+        assert (await one.complete(HELLO)).text == "two"
+
+
+@pytest.mark.parametrize("end", [[], [RESET]])
+async def test_a_kept_connection_that_the_server_has_closed_is_no_failure(end):
+    async with told([kept("one"), KEEP], end, [kept("two"), KEEP]) as server, endpoint(server, retries=0) as one:
+        assert [(await one.complete(HELLO)).text for _ in range(2)] == ["one", "two"]
+        assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("end", [[], [RESET]])
+async def test_a_new_connection_that_is_closed_is_one(end):
+    async with told([kept("one"), KEEP], end) as server, endpoint(server, retries=0) as one:
+        assert (await one.complete(HELLO)).text == "one"
+        with pytest.raises(llm.ModelUnreachable):
+            await one.complete(HELLO)
+        assert len(server.asked) == 3  # once more over a new connection, and no more
+
+
+async def test_no_cookie_is_kept():
+    async with told([kept("one", **{"set-cookie": "user=ada; path=/"}), KEEP]) as server, endpoint(server) as one:
+        for _ in range(2):
+            await one.complete(HELLO)
+    assert all("cookie" not in asked.headers for asked in server.asked)
+
+
+async def test_the_key_is_not_to_be_found_from_a_broken_connections_error():
+    async with told([]) as server:
+        _, error = await stream(server)
+    chain = [error]
+    while (below := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(below)
+    assert not [one for one in chain if not isinstance(one, llm.ModelError)]
+
+
+async def test_a_key_that_comes_back_in_another_form_or_place_is_hidden():
+    key = "sk-test/+0123456789="
+    strange = {"model": f"m {key}", "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": f"no {key}"}]}
+    async with told([HEAD + event(strange) + DONE], [refusal(401, "no: sk-test%2F%2B0123456789%3D")]) as server:
+        completion = await complete(server, api_key=key)
+        assert (completion.model, completion.finish_reason) == ("m [key]", "no [key]")
+        with pytest.raises(llm.KeyRefused, match=r"no: \[key\]"):
+            await complete(server, api_key=key)
+
+
+PROMPT = "What is max_tokens, what 'seed' and what stream_options?"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"error": {"message": f"unknown model name; you said {PROMPT!r}"}},
+        {"detail": [{"type": "extra_forbidden", "loc": ["body", "stop"], "msg": "Extra inputs are not permitted", "input": PROMPT}]},
+        {"detail": f"unexpected: {PROMPT}"},
+    ],
+)
+async def test_a_prompt_that_is_quoted_makes_no_endpoint_give_up_a_parameter(refused):
+    asked = llm.Complete.of(PROMPT, max_tokens=5, seed=1)
+    answer = head(400, "application/json") + json.dumps(refused).encode()
+    async with told([answer], GOOD) as server, endpoint(server) as one:
+        with pytest.raises(llm.ModelRefused):
+            await one.complete(asked)
+        await one.complete(asked)
+        first, second = [json.loads(request.body) for request in server.asked]
+        assert first == second and second["max_tokens"] == 5
+
+
+async def test_a_parameter_is_left_out_from_now_on_only_where_that_has_helped():
+    no = refusal(400, "Unsupported parameter: 'seed'", param="seed")
+    async with told([no], [no], GOOD, [no], GOOD, GOOD) as server, endpoint(server) as one:
+        asked = llm.Complete.of("hello", seed=1)
+        with pytest.raises(llm.ModelRefused):
+            await one.complete(asked)
+        for _ in range(3):
+            await one.complete(asked)
+        assert ["seed" in json.loads(request.body) for request in server.asked] == [True, False, True, True, False, False]
