@@ -39,7 +39,7 @@ MESSAGES = st.one_of(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.lists(MESSAGES, max_size=5))
 def test_nothing_that_is_said_restarts_an_agent_or_hangs_it(messages: list[Any]) -> None:
     async def main() -> None:
@@ -101,7 +101,7 @@ REPLIES = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(REPLIES, st.booleans())
 def test_whatever_the_model_says_the_history_of_every_request_is_valid(replies: list[Any], streamed: bool) -> None:
     async def note(text: str) -> str:

@@ -151,7 +151,7 @@ def check_valid(messages: list[llm.ChatMessage]) -> None:
     assert not any(left == right == "user" for left, right in itertools.pairwise(roles))
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(ITEMS)
 def test_whatever_memory_holds_the_history_is_one_that_an_endpoint_takes(items: list[Any]) -> None:
     before = copy.deepcopy(items)
@@ -159,7 +159,7 @@ def test_whatever_memory_holds_the_history_is_one_that_an_endpoint_takes(items: 
     assert items == before
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(ITEMS, st.lists(st.tuples(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=4)), max_size=3))
 def test_what_was_sent_for_a_conversation_is_the_beginning_of_what_is_sent_for_its_continuation(
     items: list[Any], examples: list[tuple[str, str]]
@@ -171,7 +171,7 @@ def test_what_was_sent_for_a_conversation_is_the_beginning_of_what_is_sent_for_i
         assert second[: len(first)] == first
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(ITEMS, st.lists(st.integers(0, 12), max_size=5), st.booleans())
 def test_going_on_from_what_was_made_before_gives_what_the_whole_gives(items: list[Any], places: list[int], in_text: bool) -> None:
     parser = rt.PluginParser("Plug.") if in_text else None

@@ -111,7 +111,7 @@ def test_an_answer_that_was_cut_off_is_not_mended() -> None:
         output_type(City).decode('{"name": "Paris", "people": 2', truncated=True)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.text(max_size=40))
 def test_whatever_a_model_answers_is_a_value_or_a_misfit(text: str) -> None:
     for kind in (City, list[int]):
@@ -123,7 +123,7 @@ def test_whatever_a_model_answers_is_a_value_or_a_misfit(text: str) -> None:
         assert told
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     st.builds(
         City,

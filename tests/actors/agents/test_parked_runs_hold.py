@@ -299,3 +299,22 @@ async def test_a_tool_of_one_run_may_not_be_named_as_that_by_which_the_model_ans
     async with agent_system([calls("final_result")], output=Item) as (_, agent):
         with pytest.raises(rt.DefinitionError, match="final_result"):
             await agent.ask(rt.Run("go", tools=[final_result]))
+
+
+async def test_sessions_with_a_parked_run_are_the_last_to_be_forgotten() -> None:
+    till = Till()
+
+    def script(request: llm.Complete) -> Any:
+        last = request.messages[-1]
+        return "Done." if last.role == "tool" or last.content == "talk" else llm.tool_calls(to(last.content))
+
+    async with agent_system(script, tools=till.tools, sessions=16) as (system, agent):
+        waiting = [await parked(agent, rt.AgentMessage(f"w{number}", session=f"w{number}")) for number in range(12)]
+        for number in range(8):
+            await agent.ask(rt.AgentMessage("talk", session=f"t{number}"))
+        kept = [len((await agent.ask(rt.GetMemory(f"t{number}"))).items) for number in range(8)]
+        assert kept == [0] * 4 + [2] * 4
+        for each in (waiting[0], waiting[-1]):
+            await system.approvals.approve(each.request.id, reviewer="carol")
+            assert (await agent.ask(rt.Resume(each.run))).content == "Done."
+    assert till.done == ["sent w0", "sent w11"]

@@ -9,6 +9,7 @@ import trio
 
 import retinue as rt
 from agent_players import agent_system, calls, read, results, said_to
+from approval_bank import move_clock
 from retinue import llm
 
 
@@ -132,11 +133,11 @@ async def test_an_edit_that_is_not_approved_yet_is_not_forgotten_meanwhile() -> 
 
 async def test_a_request_that_has_expired_is_asked_anew() -> None:
     post = Post()
-    async with rt.ActorSystem("brief", approval_lifetime=1) as system:
+    async with rt.ActorSystem("brief") as system:
         model = await system.spawn(llm.Scripted, [to("bob"), "Done."], name="model")
         agent = await system.spawn(rt.Agent, model=model, tools=post.tools, name="agent")
         waiting = await parked(agent, "Write to Bob")
-        await trio.sleep(1.1)  # the desk's clock is the machine's
+        move_clock(system, 7 * 86_400 + 1)
         again = await parked(agent, rt.Resume(waiting.run))
         assert again.request.id != waiting.request.id and again.run == waiting.run
         await system.approvals.approve(again.request.id, reviewer="carol")

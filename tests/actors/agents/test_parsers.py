@@ -151,7 +151,7 @@ def test_formatted_is_lagents_dict_with_all_calls() -> None:
 WORDS = st.text(alphabet="abc \n{}\"'", max_size=12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     WORDS,
     st.lists(st.dictionaries(st.text(max_size=4), st.one_of(st.text(max_size=8), st.integers(), st.none()), max_size=3), max_size=4),
@@ -167,7 +167,7 @@ def test_what_is_rendered_is_parsed_as_what_it_was(thought: str, arguments: list
     assert [call.arguments for call in again.calls] == [call.arguments for call in parsed.calls]
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.text(max_size=60), st.booleans())
 def test_whatever_a_model_writes_is_taken_apart_and_nothing_is_lost_where_there_is_no_call(text: str, truncated: bool) -> None:
     for parser in (PLUGIN, CODE, MIXED, PYTHON, rt.StrParser()):

@@ -44,7 +44,7 @@ STEPS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(MESSAGES | STEPS, max_size=5), st.lists(MESSAGES, max_size=2))
 def test_what_is_written_as_json_is_read_as_what_it_was(own: list[Any], inner: list[Any]) -> None:
     written = json.loads(json.dumps(state_dict({"": own, "writer": inner})))
