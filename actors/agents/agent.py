@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from retinue.actors.agents.guarding import compile_guardrails
 from retinue.actors.agents.hooks import compile_hooks
 from retinue.actors.agents.inputs import MAX_SESSION, checked_session
 from retinue.actors.agents.keeping import Keeper
+from retinue.actors.agents.keys import Vouchers, session_key
 from retinue.actors.agents.message import (
     AgentEvent,
     AgentMessage,
@@ -29,7 +29,8 @@ from retinue.actors.agents.message import (
 from retinue.actors.agents.output import choose_mode, output_type
 from retinue.actors.agents.parking import session_of
 from retinue.actors.agents.phases import PHASES
-from retinue.actors.agents.session import Session
+from retinue.actors.agents.session import Session, memory_of, session_named
+from retinue.actors.agents.views import state_dict
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.coercing import TakesText
 from retinue.actors.runtime.ref import Ref
@@ -56,8 +57,6 @@ IDLE: Final = 900.0
 
 AT_ONCE: Final = 1_000
 """Sessions that may be at work at the same time, however few are remembered."""
-
-MAX_KEY: Final = 512
 
 
 class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
@@ -159,6 +158,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         )
         self._keeper = Keeper(sessions)
         self._running: dict[str, Interrupter] = {}
+        self._vouchers = Vouchers()
         self._idle = session_idle
         self._most = sessions
         self._sessions: Virtual[Session]
@@ -179,7 +179,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
             [Seat(tool, await spawn_executor(ctx, tool, name=f"tool-{tool.name}", artifacts=d.artifacts)) for tool in self._tools]
         )
         self._sessions = await ctx.spawn_virtual(
-            Session, d, self._keeper, self._running, name="sessions", idle=self._idle, capacity=max(self._most, AT_ONCE)
+            Session, d, self._keeper, self._running, self._vouchers, name="sessions", idle=self._idle, capacity=max(self._most, AT_ONCE)
         )
 
     @classmethod
@@ -203,7 +203,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
     @handler(raises=Exception, open_to_all=True)
     def run_with(self, message: Run) -> Any:
         """The same, with options."""
-        self.ctx.forward(self._sessions[self._key(_session(message))], message)
+        self.ctx.forward(self._sessions[self._key(session_named(message))], message)
 
     @handler(raises=Exception, open_to_all=True)
     def resume(self, message: Resume) -> Any:
@@ -214,7 +214,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
     def stream(self, message: StreamRun) -> Any:
         """Any of these, with a reader."""
         request = message.request
-        session = self._session_of(request.run) if isinstance(request, Resume) else _session(request)
+        session = self._session_of(request.run) if isinstance(request, Resume) else session_named(request)
         self.ctx.forward(self._sessions[self._key(session)], message)
 
     @handler(raises=Exception, open_to_all=True)
@@ -225,7 +225,11 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
             raise BadInput(
                 f"{self._definition.path}: GetMemory(recent={recent!r:.100}): give a number of messages, 0 or more, or None for all"
             )
-        self._hand_on(message)
+        key, own = self._keys(message)
+        if key == own:
+            self.ctx.forward(self._sessions[key], message)
+            return None
+        return memory_of(self._keeper.get(key), recent)
 
     @handler(raises=Exception, open_to_all=True)
     def clear_memory(self, message: ClearMemory) -> Any:
@@ -235,7 +239,11 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
     @handler(raises=Exception, open_to_all=True)
     def get_state(self, message: GetState) -> Any:
         """A session as plain data."""
-        self._hand_on(message)
+        key, own = self._keys(message)
+        if key == own:
+            self.ctx.forward(self._sessions[key], message)
+            return None
+        return state_dict(self._keeper.get(key).items)
 
     @handler(raises=Exception, open_to_all=True)
     def load_state(self, message: LoadState) -> Any:
@@ -252,11 +260,20 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
             return running(
                 RunCancelled(f"{self._definition.path}: the run in session {session!r} was cancelled; memory is as it was before it")
             )
+        if key != self._key(session):
+            self._vouchers.leave(key, message)
         self.ctx.forward(self._sessions[key], message)
         return None
 
-    def _hand_on(self, message: GetMemory | ClearMemory | GetState | LoadState) -> None:
-        self.ctx.forward(self._sessions[self._key(message.session, message.subject, message.tenant)], message)
+    def _hand_on(self, message: ClearMemory | LoadState) -> None:
+        key, own = self._keys(message)
+        if key != own:
+            self._vouchers.leave(key, message)
+        self.ctx.forward(self._sessions[key], message)
+
+    def _keys(self, message: GetMemory | ClearMemory | GetState | LoadState) -> tuple[str, str]:
+        """The key of the session that is meant, and that of the asker's own of this name. What is not its own, only root may name."""
+        return self._key(message.session, message.subject, message.tenant), self._key(message.session)
 
     # -- whose session -------------------------------------------------------------------------------------------------------------------------------
 
@@ -267,18 +284,16 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         owner, of = security.subject, security.tenant
         if subject is not None or tenant is not None:
             if not self.ctx.is_root and (subject not in (None, owner) or tenant not in (None, of)):
-                raise Denied(
+                error = Denied(
                     f"{self._definition.path}: only the system's own root authority may look into a session of another subject; leave subject= and tenant= out",
                     path=self._definition.path,
                     subject=owner,
                     reason="subject",
                 )
+                raise self.ctx.refusal(error)
             if self.ctx.is_root:
                 owner, of = subject or owner, tenant or (of if subject is None else None)
-        key = f"{name}:{owner}" if of is None else f"{name}:{owner}:{of}"
-        if "~" in key or key.count(":") > (1 if of is None else 2):
-            key = ":".join(_escaped(part) for part in (name, owner, of) if part is not None)
-        return key if len(key) <= MAX_KEY else f"long~{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        return session_key(name, owner, of)
 
     def _session_of(self, run: object) -> str:
         session = session_of(run) if isinstance(run, str) else ""
@@ -286,12 +301,3 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
             shown = repr(run)[:200]
             raise NoSuchRun(f"{self._definition.path}: {shown} is no run's id: give what ApprovalRequired.run says", run=shown)
         return session
-
-
-def _session(request: AgentMessage | Run) -> object:
-    said: object = request.message if isinstance(request, Run) else request
-    return said.session if isinstance(said, AgentMessage) else "0"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("~", "~t").replace(":", "~c")

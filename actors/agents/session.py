@@ -14,6 +14,7 @@ from retinue.actors.agents.definition import Definition, Seat, tools_of
 from retinue.actors.agents.errors import AgentError, NoSuchRun, RunLimitReached, RunParked
 from retinue.actors.agents.inputs import checked_input, own_items
 from retinue.actors.agents.isolation import ends_all
+from retinue.actors.agents.keys import session_key
 from retinue.actors.agents.limits import Spent
 from retinue.actors.agents.message import (
     AgentEvent,
@@ -29,19 +30,22 @@ from retinue.actors.agents.message import (
     Step,
     StreamRun,
 )
+from retinue.actors.agents.parking import session_of
 from retinue.actors.agents.passing import events_of
 from retinue.actors.agents.run import Turn, narrower
 from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionState
 from retinue.actors.agents.views import load_state_dict, state_dict
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.tools.executor import spawn_executor
+from retinue.security.errors import Denied
 
 if TYPE_CHECKING:
     from retinue.actors.agents.aggregators import Made
     from retinue.actors.agents.keeping import Keeper
+    from retinue.actors.agents.keys import Vouchers
     from retinue.actors.runtime.interrupting import Interrupter
 
-__all__ = ["Session"]
+__all__ = ["Session", "memory_of", "session_named"]
 
 
 class Session(Actor):
@@ -51,12 +55,14 @@ class Session(Actor):
         definition: The agent.
         keeper: Where the sessions' states are.
         running: How the run in progress of each session is interrupted, by key; the agent looks there.
+        vouchers: What the agent hands on for root to sessions of others.
     """
 
-    def __init__(self, definition: Definition, keeper: Keeper, running: dict[str, Interrupter]) -> None:
+    def __init__(self, definition: Definition, keeper: Keeper, running: dict[str, Interrupter], vouchers: Vouchers) -> None:
         self._d = definition
         self._keeper = keeper
         self._running = running
+        self._vouchers = vouchers
         self._own_key: str | None = None
         self.made: Made | None = None  # what the model was sent last, to go on from …
         self.made_for: object = None  # … where memory is this very tuple still
@@ -90,6 +96,7 @@ class Session(Actor):
         key = self._own_key
         if key is None:
             key = self._find_key()
+        self._check_own(session_named(request))
         self._running[key] = self.ctx.interrupter()
         try:
             if request.__class__ is AgentMessage:
@@ -182,15 +189,13 @@ class Session(Actor):
     @handler(raises=Exception, open_to_all=True)
     def get_memory(self, message: GetMemory) -> Memory:
         """What the session remembers."""
-        items = self._state.items
-        if message.recent is not None:
-            places = [index for index, item in enumerate(items) if item.__class__ is AgentMessage]
-            items = items[places[-message.recent] :] if 0 < message.recent <= len(places) else items if message.recent else ()
-        return Memory(own_items(items))
+        self._check_own(message.session, message)
+        return memory_of(self._state, message.recent)
 
     @handler(raises=Exception, open_to_all=True)
     def clear_memory(self, message: ClearMemory) -> None:
         """Forgets everything."""
+        self._check_own(message.session, message)
         self._keeper.drop(self._key)
         security = self.ctx.security
         owner, tenant = (message.subject, message.tenant) if message.subject else (security.subject, message.tenant or security.tenant)
@@ -199,24 +204,43 @@ class Session(Actor):
     @handler(raises=Exception, open_to_all=True)
     def get_state(self, message: GetState) -> dict[str, Any]:
         """What the session remembers, as plain data."""
-        del message
+        self._check_own(message.session, message)
         return state_dict(self._state.items)
 
     @handler(raises=Exception, open_to_all=True)
     def load_state(self, message: LoadState) -> None:
         """Puts plain data in the place of what it remembers."""
+        self._check_own(message.session, message)
         items = load_state_dict(message.state)[""]
         turns = max((item.turn for item in items if isinstance(item, Step)), default=0)
-        self._put(SessionState(tuple(items), turn=max(turns, self._state.turn)))
+        before = self._state
+        self._put(SessionState(tuple(items), turn=max(turns, before.turn), has_artifacts=before.has_artifacts))
 
     @handler(raises=Exception, open_to_all=True)
     def cancel(self, message: Cancel) -> bool:
         """Gives up a parked run; one in progress the agent has interrupted itself."""
+        self._check_own(message.session if message.run is None else session_of(message.run), message)
         state = self._state
         if not state.parked or (message.run is not None and message.run not in state.parked):
             return False
         self._put(SessionState(state.items, turn=state.turn, has_artifacts=state.has_artifacts))
         return True
+
+    def _check_own(self, session: object, message: object = None) -> None:
+        """Whatever comes to the session's own address: only what is sent under its subject's name is for it, and what its agent has vouched for."""
+        security, key = self.ctx.security, self._key
+        if session_key(str(session), security.subject, security.tenant) == key or (
+            message is not None and self._vouchers.take(key, message)
+        ):
+            return
+        raise self.ctx.refusal(
+            Denied(
+                f"{self._d.path}: this session is not one of {security.subject!r}: ask the agent itself, which finds one's own session",
+                path=self.ctx.path,
+                subject=security.subject,
+                reason="subject",
+            )
+        )
 
     # -- what runs do to it --------------------------------------------------------------------------------------------------------------------------
 
@@ -274,3 +298,20 @@ class Session(Actor):
         if parked is not None:
             waiting = tuple(attrs.evolve(each, **changes) if each.call.id == call_id else each for each in parked.waiting)
             self.park(attrs.evolve(parked, waiting=waiting))
+
+
+def memory_of(state: SessionState, recent: int | None) -> Memory:
+    """What a session remembers, or the last `recent` messages of it with what came after them."""
+    items = state.items
+    if recent is not None:
+        places = [index for index, item in enumerate(items) if item.__class__ is AgentMessage]
+        items = items[places[-recent] :] if 0 < recent <= len(places) else items if recent else ()
+    return Memory(own_items(items))
+
+
+def session_named(request: object) -> object:
+    """The name of the session that a message is for."""
+    if isinstance(request, Resume):
+        return session_of(request.run)
+    said = request.message if isinstance(request, Run) else request
+    return said.session if isinstance(said, AgentMessage) else "0"

@@ -30,7 +30,7 @@ from retinue.actors.runtime.watch import Watch
 from retinue.mailbox.errors import MailboxFull
 from retinue.mailbox.messages import Message, Request
 from retinue.mailbox.queues import Mailbox
-from retinue.security.errors import DefinitionError, NoContext
+from retinue.security.errors import AuthorityError, DefinitionError, Denied, NoContext
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.actor import Actor
@@ -164,6 +164,12 @@ class ActorContext:
     def is_root(self) -> bool:
         """Whether the current message was sent under the system's root context itself: by the system's holder, or by an actor that hands on what that one sent."""
         return self._turn().context is self._cell.kernel.root
+
+    def refusal(self, error: Denied) -> AuthorityError:
+        """Records a refusal that the actor decides by itself, as the gate records its own: `raise self.ctx.refusal(rt.Denied(…))`. It is the error itself, or the
+        `AuditUnavailable` that it becomes where it cannot be recorded.
+        """
+        return self._cell.kernel.book.refused(error)
 
     def interrupter(self) -> Interrupter:
         """What ends the current turn from outside, while it waits for something: to be left where a message that cannot wait behind it finds it.
