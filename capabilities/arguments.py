@@ -96,6 +96,8 @@ class Reader:
                 given = without_surrogates(dict(arguments))
             except RecursionError:
                 raise self._unfit([Problem("", "fewer arrays and objects within each other", "more")]) from None
+            except BrokenJson as error:
+                raise self._unfit([Problem("", "different keys", str(error))]) from None
             try:
                 return self._strict(given, self._target)
             except (ClassValidationError, Misfit, RecursionError):

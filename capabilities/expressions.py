@@ -7,8 +7,10 @@ nothing runs longer than a moment.
 from __future__ import annotations
 
 import ast
+import io
 import math
 import operator
+import tokenize
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -94,6 +96,7 @@ def evaluate_expression(expression: str) -> Any:
         raise BadExpression(f"an expression is a text, not an object of type {type(expression).__name__}")
     if len(expression) > LONGEST:
         raise BadExpression(f"the expression has {len(expression):,} characters, and {LONGEST:,} are the most")
+    _check_lines(expression)
     text = expression.replace("\n", " ").lstrip()  # a text has no line within it, and the rest may be on several
     skipped = len(expression) - len(text)
     try:
@@ -110,6 +113,22 @@ def evaluate_expression(expression: str) -> Any:
     except _Fault as fault:
         position = skipped + len(text.encode("utf-8")[: fault.offset].decode("utf-8", "ignore"))
         raise BadExpression(f"{fault.why} (at character {position + 1})", position=position) from None
+
+
+def _check_lines(expression: str) -> None:
+    """Refuses what would mean something else on one line: comments, and texts with a line break in them."""
+    if "\n" not in expression and "#" not in expression:
+        return
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(f"({expression}\n)").readline):
+            if token.type == tokenize.COMMENT:
+                raise BadExpression("comments are not understood: leave out what begins with #")
+            if (token.start[0] != token.end[0] and token.type == tokenize.STRING) or (
+                token.type == tokenize.ERRORTOKEN and token.string[:1] in ("'", '"')
+            ):
+                raise BadExpression("a text ends in the line in which it begins: write \\n for a line break within it")
+    except (tokenize.TokenError, SyntaxError) as error:
+        raise BadExpression(f"this is no expression: {str(error.args[0])[:200]}") from None
 
 
 def _check_form(tree: ast.expr) -> None:

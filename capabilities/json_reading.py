@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, NoReturn
 
 from retinue.capabilities.schema_shapes import Number
@@ -14,6 +15,10 @@ LONGEST: Final = 4 * 2**20
 
 MAX_DEPTH: Final = 64
 """Arrays and objects within each other."""
+
+
+MOST_PARTS: Final = 100_000
+"""Arrays and objects, within each other or not."""
 
 
 class BrokenJson(ValueError):
@@ -44,7 +49,14 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _plain: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
+
+
+def _whole(text: str) -> int | Number:
+    return Number(text) if text == "-0" else int(text)  # an int has no -0
+
+
 _exact: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_float=Number)
+_signed: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_float=Number, parse_int=_whole)
 
 
 def read(text: str) -> Any:
@@ -58,7 +70,7 @@ def read(text: str) -> Any:
 
 def read_exactly(text: str) -> Any:
     """The same, with each number that has a fraction or an exponent as a `Number`, which knows how it was written. Raises as `read`."""
-    return _read(_exact, text)
+    return _read(_signed if "-0" in text else _exact, text)
 
 
 def _read(decoder: json.JSONDecoder, text: str) -> Any:
@@ -90,31 +102,32 @@ def _read(decoder: json.JSONDecoder, text: str) -> Any:
 
 
 _SPACE: Final = frozenset(" \t\n\r")
+_STRINGS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+"""With or without an end."""
+
+_STRUCTURE: Final = re.compile(rf"{_STRINGS.pattern}|[\[{{\]}}]", re.DOTALL)
 
 
 def _check_depth(text: str) -> None:
+    bare = _STRINGS.sub("", text)
+    count = bare.count("[") + bare.count("{")
+    if count > MOST_PARTS:
+        raise BrokenJson(f"there are {count:,} arrays and objects in it, and {MOST_PARTS:,} are the most that is read")
+    if count <= MAX_DEPTH:
+        return
     depth = 0
-    in_string = escaped = False
-    for position, character in enumerate(text):
-        if in_string:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                in_string = False
-        elif character == '"':
-            in_string = True
-        elif character in "[{":
+    for found in _STRUCTURE.finditer(text):
+        character = found[0]
+        if character in "[{":
             depth += 1
             if depth > MAX_DEPTH:
-                raise BrokenJson(f"arrays and objects are nested more than {MAX_DEPTH} deep", position)
+                raise BrokenJson(f"arrays and objects are nested more than {MAX_DEPTH} deep", found.start())
         elif character in "]}":
             depth -= 1
 
 
 def without_surrogates(value: Any) -> Any:
-    """The value, each half of a surrogate pair in it replaced by U+FFFD: half a character cannot be sent, stored or printed."""
+    """The value, each half of a surrogate pair in it replaced by U+FFFD: half a character cannot be sent, stored or printed. Raises BrokenJson where that makes two keys one."""
     if type(value) is str:
         if value.isascii():
             return value
@@ -126,5 +139,5 @@ def without_surrogates(value: Any) -> Any:
     if type(value) is list:
         return [without_surrogates(item) for item in value]
     if type(value) is dict:
-        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+        return _object([(without_surrogates(key), without_surrogates(item)) for key, item in value.items()])
     return value

@@ -79,7 +79,7 @@ def _other_forms(value: Any, shape: Shape) -> Iterator[Any]:
         if (what in kinds or (what == "integer" and "real" in kinds)) and ("string" not in kinds or what in ("array", "object")):
             yield read
     elif kind == "real":
-        if "integer" in kinds and "real" not in kinds and float(value).is_integer() and abs(value) < 2**53:
+        if "integer" in kinds and "real" not in kinds and abs(value) < 2**53 and _is_whole(value):
             yield int(value)
         elif "string" in kinds and shape.text and not kinds & {"integer", "real"}:
             yield value.text if type(value) is Number else repr(value)
@@ -90,6 +90,22 @@ def _other_forms(value: Any, shape: Shape) -> Iterator[Any]:
             yield str(value)
     elif type(value) is Record:
         yield dict(value.fields)
+
+
+_LONGEST_NUMBER: Final = 400
+
+
+def _is_whole(value: float) -> bool:
+    """Whether a number is a whole one as it was written, and not only as the nearest float."""
+    if type(value) is not Number:
+        return value.is_integer()
+    if len(value.text) > _LONGEST_NUMBER:
+        return False
+    try:
+        written = Decimal(value.text)
+        return written == written.to_integral_value()
+    except ArithmeticError:  # an exponent of dozens of digits
+        return False
 
 
 _NOTHING: Final = object()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import heapq
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, get_args, get_origin
@@ -196,7 +197,7 @@ def problems_of(error: BaseException, words: Mapping[str, str], aliases: Mapping
             found += [under(problem, name) for problem in problems_of(inner, {})]
     for inner in others:
         if isinstance(inner, ForbiddenExtraKeysError):
-            found += [unknown(name, words) for name in sorted(map(str, inner.extra_fields))[:_SHOWN_NAMES]]
+            found += [unknown(name, words) for name in heapq.nsmallest(_SHOWN_NAMES, map(str, inner.extra_fields))]
         else:
             found += problems_of(inner, words)
     return found

@@ -158,6 +158,8 @@ def shown(value: Any) -> str:
     if kind == "string":
         text = str(redact(value[: 4 * _LONGEST_SHOWN]))
         return f"the string {text!r}" if len(text) <= _LONGEST_SHOWN else f"a string of {len(value):,} characters"
+    if type(value) is Number and len(value.text) <= _LONGEST_SHOWN:
+        return f"the number {value.text}"
     if kind in ("integer", "real"):
         return (
             "a number of too many digits"

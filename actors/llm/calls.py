@@ -177,12 +177,17 @@ def _text(value: object) -> str:
     return whole(value) if isinstance(value, str) else ""
 
 
+def _no_number(name: str) -> None:
+    """NaN and Infinity: servers that read JSON refuse them, and the whole conversation with them."""
+    raise ValueError(name)
+
+
 def is_object(text: str) -> bool:
     """Whether a text is one whole JSON object."""
     if not text.rstrip().endswith("}"):
         return False
     try:
-        return type(json.loads(text)) is dict
+        return type(json.loads(text, parse_constant=_no_number)) is dict
     except (ValueError, RecursionError):
         return False
 

@@ -56,9 +56,9 @@ class ToolExecutor(Actor):
         """One more worker."""
         self.household.enter()
 
-    async def on_stop(self, reason: StopReason) -> None:  # noqa: ARG002
-        """One worker less; the last one closes what they share."""
-        await self.household.leave()
+    async def on_stop(self, reason: StopReason) -> None:
+        """One worker less; the last one closes what they share. One that only begins anew leaves everything."""
+        await self.household.leave(close=reason != "restart")
 
     def within(self, result: ToolResult) -> ToolResult:
         """The result within the tool's bound: of a longer one head and tail, and the whole of it in the store for artifacts, where there is one."""

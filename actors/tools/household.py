@@ -68,10 +68,10 @@ class Household:
         """A worker has started."""
         self._members += 1
 
-    async def leave(self) -> None:
-        """A worker ends; the last one closes what there is."""
+    async def leave(self, *, close: bool = True) -> None:
+        """A worker ends; the last one closes what there is, unless it comes again."""
         self._members -= 1
-        if self._members:
+        if self._members or not close:
             return
         loop, self._loop = self._loop, None
         kept, self._kept = self._kept, {}

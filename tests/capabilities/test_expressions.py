@@ -36,6 +36,8 @@ from retinue.capabilities.expressions import evaluate_expression
         ("'x' * -5", ""),
         ("1e300 * 2", 2e300),
         (" 1 +\n 2", 3),
+        ("'#' + '#'", "##"),
+        ("'a\\nb'", "a\nb"),
         ("0 and 1 / 0", 0),
     ],
 )
@@ -49,6 +51,10 @@ def test_what_it_calculates(text: str, value: Any) -> None:
     [
         ("1 / 0", "divides by zero"),
         ("1 % 0", "divides by zero"),
+        ("100 # base\n- 30 # discount", "comments are not understood"),
+        ("1 #", "comments are not understood"),
+        ("'''a\nb'''", "a text ends in the line"),
+        ("'a\nb'", ""),
         ("-'a'", "there is no - of a str"),
         ("+[1]", "there is no + of a list"),
         ("~1", "~ is not understood"),

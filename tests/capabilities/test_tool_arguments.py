@@ -384,3 +384,30 @@ def test_a_mapping_that_contains_itself_is_refused() -> None:
     loop: dict[str, Any] = {}
     loop["value"] = loop
     assert "within each other" in str(refusal(tool_for(Any), loop))
+
+
+@pytest.mark.parametrize("written", ["0.99999999999999999", "1e-400", "4503599627370497.2", "1e-9999999999999999999999", "1." + "0" * 500])
+def test_a_number_that_is_only_nearly_whole_is_no_int(written: str) -> None:
+    text = refusal(tool_for(int), f'{{"value": {written}}}')
+    assert "expected an integer" in str(text)
+
+
+def test_minus_zero_keeps_its_sign_where_digits_are_wanted() -> None:
+    assert tool_for(str).decode('{"value": -0}').value == "-0"
+    assert tool_for(int).decode('{"value": -0}').value == 0
+
+
+@pytest.mark.parametrize("given", ['{"value": {"\\ud800": 1, "\\ud801": 2}}', {"value": {chr(0xD800): 1, chr(0xD801): 2}}])
+def test_two_keys_that_become_one_are_refused(given: Any) -> None:
+    assert "twice" in str(refusal(tool_for(dict[str, int]), given))
+
+
+def test_very_many_arrays_are_refused_and_brackets_in_a_text_are_none() -> None:
+    assert "100,000 are the most" in str(refusal(tool_for(list[list[int]]), f'{{"value": [{"[]," * 200_000}[]]}}'))
+    text = '[{\\"' * 100_000
+    assert tool_for(str).decode(f'{{"value": "{text}"}}').value == '[{"' * 100_000
+
+
+def test_very_many_unknown_names_are_told_of_in_part() -> None:
+    error = refusal(tool_for(int), json.dumps({f"n{number}": 1 for number in range(50_000)}))
+    assert len(error.problems) < 60

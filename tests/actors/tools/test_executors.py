@@ -567,3 +567,30 @@ async def test_the_class_of_a_tools_executors_is_made_once_and_kept_with_the_too
         return "x"
 
     assert executor_class(f) is executor_class(f) is f.executor
+
+
+async def test_what_is_kept_outlives_a_worker_that_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Thing:
+        def __init__(self) -> None:
+            made.append(self)
+
+        def close(self) -> None:
+            raise SystemExit(3)
+
+    @rt.tool
+    async def uses(context: rt.ToolContext) -> str:
+        """Uses what is kept."""
+        await context.keep("thing", Thing)
+        return "used"
+
+    async with rt.ActorSystem("tools", block_warning=math.inf) as system:
+        executor = await spawn_executor(system, uses)
+        assert (await executor.ask(uses.decode({}))).text == "used"
+        with monkeypatch.context() as patch:
+            patch.setattr("retinue.actors.tools.executor.finished", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                await executor.ask(uses.decode({}))
+        assert (await executor.ask(uses.decode({}))).text == "used"
+        assert len(made) == 1
