@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import stat
 import sys
 import threading
 from pathlib import Path
@@ -102,7 +103,7 @@ class ToolLoader:
             return tools_of([given])
         except RetinueError as error:
             raise DefinitionError(f"{self._folder / name}.py: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise DefinitionError(
                 f"{self._folder / name}.py: the toolkit {name}() cannot be made: {type(error).__name__}: {error}"
             ) from error
@@ -119,7 +120,9 @@ class ToolLoader:
         if real.name != path.name:
             raise DefinitionError(f"{path} is {real.name} by another name: write the name as the file has it")
         try:
-            with real.open("rb") as file:
+            with os.fdopen(os.open(real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # a pipe would be waited for
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise DefinitionError(f"{path} is no regular file")
                 raw = file.read(LARGEST + 1)
         except OSError as error:
             raise DefinitionError(f"{path} cannot be read: {error.strerror}") from error

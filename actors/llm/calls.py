@@ -21,6 +21,9 @@ MOST_CALLS = 256
 """The most tool calls of one answer."""
 
 
+_LOOKS = 8  # times that the whole arguments of a call are read while they come
+_SHORT = 100_000  # characters that may be read as often as it takes
+
 _SURE = 2  # who began anew this often does so always
 
 
@@ -29,7 +32,7 @@ class TooManyCalls(ValueError):
 
 
 class _Call:
-    __slots__ = ("args", "given_id", "id", "length", "mender", "name", "number", "pieces", "replaced")
+    __slots__ = ("args", "given_id", "id", "length", "looked", "mender", "name", "number", "pieces", "replaced")
 
     def __init__(self, number: int, call_id: str, given_id: str) -> None:
         self.number = number
@@ -38,6 +41,7 @@ class _Call:
         self.name = ""
         self.args: list[str] = []  # joined they are the arguments, as far as is known
         self.length = 0
+        self.looked = 0  # characters, each time that it was looked whether they are whole
         self.replaced = 0
         self.pieces: list[str] | None = None  # all that came, where `args` is more than their sum
         self.mender = Mender()
@@ -46,6 +50,14 @@ class _Call:
         if len(self.args) > 1:
             self.args = ["".join(self.args)]
         return self.args[0] if self.args else ""
+
+    def is_whole(self) -> bool:
+        """Whether the arguments are one whole JSON object by now. Who makes us look again and again at a long one gets no for an answer."""
+        last = self.args[-1] if self.args else ""
+        if last.strip() and not last.rstrip().endswith("}"):
+            return False
+        self.looked += self.length
+        return self.looked <= _LOOKS * self.length + _SHORT and is_object(self.text())
 
     def replace(self, piece: str) -> None:
         """The piece is not the next part but the whole, so far."""
@@ -206,8 +218,8 @@ def _begins_another(call: _Call, given_id: str, name: str, arguments: str, *, pl
     if not name:
         return False  # every call has a name, and its first piece brings it
     if given_id and given_id != call.given_id and call.given_id:
-        return name != call.name or is_object(call.text())
-    if not call.length or not is_object(call.text()):
+        return name != call.name or call.is_whole()
+    if not call.length or not call.is_whole():
         return False
     if not given_id and not placed:
         return True

@@ -7,15 +7,20 @@ connections are used.
 
 from __future__ import annotations
 
+import importlib
 import math
 import ssl
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import httpx
 import trio
 
 from retinue.actors.llm.errors import BadEndpoint
 from retinue.actors.llm.replies import tidy
+
+with suppress(ImportError):  # httpcore would load it within the first request, and block the loop meanwhile
+    importlib.import_module("h2.connection")
 
 __all__ = ["IDLE_SECONDS", "Connections"]
 

@@ -275,7 +275,7 @@ def check_address(base_url: str) -> str:
         raise BadEndpoint(
             f"the endpoint's address holds a user, a query or a fragment, which would be shown in texts: {advice}; the key goes apart"
         )
-    if url.scheme not in ("http", "https") or not url.host:
+    if url.scheme not in ("http", "https") or not url.host or not (port is None or 0 < port < 65_536):
         raise BadEndpoint(f"the endpoint's address {tidy(str(url))!r} is no http address: {advice}")
     host = f"[{url.host}]" if ":" in url.host else url.host
     return f"{url.scheme}://{host}{'' if port is None else f':{port}'}{url.path.rstrip('/')}"

@@ -56,6 +56,7 @@ class Exchange:
         "_fresh",
         "_heard",
         "_hide",
+        "_opened",
         "_profile",
         "_read_by",
         "_scope",
@@ -91,6 +92,7 @@ class Exchange:
         self._hide = hide
         self._scope: trio.CancelScope | None = None
         self._fresh = False  # the connection was made for this request
+        self._opened: Any = None  # the stream that was opened for it
         self._heard = False  # the head of an answer came
         self.surplus = False
         """Whether more than the answer came over the connection: that must be nobody else's answer."""
@@ -165,12 +167,21 @@ class Exchange:
 
     async def _send(self) -> httpx.Response:
         request = self._client.build_request("POST", self._url, content=self.content, extensions={"trace": self._trace})
-        return await self._within(lambda: self._client.send(request, stream=True))
+        try:
+            return await self._within(lambda: self._client.send(request, stream=True))
+        except BaseException:
+            # Who is cancelled while httpcore shakes hands leaves the socket open, for the garbage collector to find.
+            if self._opened is not None:
+                with trio.move_on_after(_LEAVING, shield=True), contextlib.suppress(*_BROKEN):
+                    await self._opened.aclose()
+            raise
 
     async def _trace(self, name: str, info: dict[str, Any]) -> None:
         """Told by httpcore of each of its steps: when the request goes out, the connection stands."""
         if name.startswith("connection.connect"):
             self._fresh = True
+            if name.endswith("connect_tcp.complete"):
+                self._opened = info.get("return_value")
             return
         if name.endswith("start_tls.started"):
             self._clock.shakes_hands()

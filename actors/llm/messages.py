@@ -342,6 +342,7 @@ _OWN = frozenset(
         "stream",
         "stream_options",
         "n",
+        "best_of",
         "max_tokens",
         "max_completion_tokens",
         "max_output_tokens",
@@ -360,7 +361,14 @@ _OWN = frozenset(
 def _check_extra(extra: object) -> None:
     _check_object("Complete.extra", extra)
     assert isinstance(extra, str)
-    for field in json.loads(extra):
+    fields = json.loads(extra)
+    try:
+        json.dumps(fields, allow_nan=False)
+    except ValueError:
+        raise ValueError(
+            "Complete.extra holds a number that JSON cannot say: NaN, an infinite one, or one beyond a float such as 1e999"
+        ) from None
+    for field in fields:
         if field in _OWN:
             raise ValueError(
                 f"Complete.extra holds {field!r}, which is said by a field of Complete or by the deployment: leave it out here"

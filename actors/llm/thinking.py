@@ -25,12 +25,13 @@ class Splitter:
         in_thought: Whether the text begins within the reasoning.
     """
 
-    __slots__ = ("_begun", "_close", "_held", "_line_start", "_open", "_state")
+    __slots__ = ("_begun", "_blanks", "_close", "_held", "_line_start", "_open", "_state")
 
     def __init__(self, tags: tuple[str, str] | None, *, in_thought: bool = False) -> None:
         self._open, self._close = tags or ("", "")
         self._state = _THOUGHT if tags and in_thought else _START
         self._held = ""
+        self._blanks: list[str] = []  # white space that the text begins with, before what is held
         self._begun = False  # the reasoning has begun with something else than white space
         self._line_start = True
 
@@ -46,6 +47,12 @@ class Splitter:
         if self._state == _TEXT and not self._held and "<" not in piece and self._close[:1] == "<":
             self._line_start = piece.endswith("\n")
             return [("text", piece)]
+        if self._state == _START and not self._held:
+            self._blanks.append(piece)
+            if not piece.strip():
+                return []
+            piece = "".join(self._blanks)
+            self._blanks.clear()
         self._held += piece
         found: list[Piece] = []
         while self._step(found):
@@ -54,7 +61,7 @@ class Splitter:
 
     def end(self) -> list[Piece]:
         """The text is over: return what was held back. A text of white space alone is none."""
-        held, self._held = self._held, ""
+        held, self._held = "".join(self._blanks) + self._held, ""
         if self._state == _START:
             return [("text", held)] if held.strip() else []
         if self._state == _THOUGHT:

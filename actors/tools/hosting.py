@@ -54,7 +54,7 @@ class Host:
 
             return await asyncio.to_thread(self.ask_from_thread, ref, message, options)
         self._check()
-        return await ref.ask(message, **options)
+        return await _core(ref).ask(message, **options)
 
     def ask_from_thread(self, ref: Any, message: Any, options: dict[str, Any]) -> Any:
         """Asks, from the tool's thread."""
@@ -69,7 +69,7 @@ class Host:
         with trio.CancelScope() as scope:
             self._asking.add(scope)
             try:
-                return await ref.ask(message, **options)
+                return await _core(ref).ask(message, **options)
             finally:
                 self._asking.discard(scope)
         raise self._ended()
@@ -107,3 +107,8 @@ class Host:
         return RuntimeError(
             f"this call of the tool {self._executor.tool.name!r} is over (it has returned, was cancelled or came to its time-out): nothing can be asked in its name"
         )
+
+
+def _core(ref: Any) -> Any:
+    """The ref that is asked in the loop; a twin's, of a script or of asyncio, stands for it."""
+    return getattr(ref, "core", ref)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.tools.child import Child, how_it_ended
 from retinue.actors.tools.rendering import clean
+from retinue.actors.tools.results import finished
 from retinue.capabilities.tool_results import ToolResult
 from retinue.security.errors import DefinitionError
 
@@ -83,6 +84,8 @@ def _result(tool: Tool[..., Any], reply: bytes | None, code: int | None, printed
         last = clean(printed.strip()[-LAST_WORDS:])
         said = f". It said last:\n{last}" if last else ""
         return ToolResult.failed("exit", f"the process of the tool {tool.name!r} {how_it_ended(code)} before the tool returned{said}")
+    if content["made"]:
+        return finished(tool, ToolResult(content["ok"], content["text"], content["error"]), None)
     if not content["ok"]:
         return ToolResult.failed("raised", f"the tool {tool.name!r} raised {content['text']}")
     if content["none"] and printed.strip():
@@ -97,7 +100,8 @@ def _content(reply: bytes | None) -> dict[str, Any] | None:
     try:
         content = json.loads(reply)
         if type(content["ok"]) is bool and type(content["text"]) is str:
-            return {"ok": content["ok"], "text": clean(content["text"]), "none": content.get("none") is True}
+            plain = {"ok": content["ok"], "text": clean(content["text"]), "none": content.get("none") is True}
+            return plain | {"made": content.get("made") is True, "error": content.get("error")}
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return None

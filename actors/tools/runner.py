@@ -200,6 +200,17 @@ def _outcome(request: dict[str, Any]) -> dict[str, Any]:
         if request["kind"] in ("generator", "asyncgen"):
             text, none = items.text(), not items.count
         else:
+            module = sys.modules.get("retinue.capabilities.tool_results")
+            if module is not None and type(value) is module.ToolResult:
+                made = (value.ok, value.text, value.error)
+                if (type(value.ok), type(value.text)) != (bool, str) or not (value.error is None or type(value.error) is str):
+                    raise TypeError("it returned a ToolResult whose ok, text or error is of another type")
+                return {
+                    "ok": made[0],
+                    "text": bounded(made[1].encode("utf-8", "replace").decode(), LONGEST_TEXT),
+                    "error": made[2],
+                    "made": True,
+                }
             text, none = text_of(value), value is None
         return {"ok": True, "text": bounded(text, LONGEST_TEXT), "none": none}
     except BaseException as error:  # also a SystemExit: it is the tool's, and this process has only this one

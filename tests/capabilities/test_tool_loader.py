@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -145,3 +146,15 @@ def test_two_tools_of_one_name_and_what_is_no_folder(folder: Path) -> None:
 def test_a_name_alone_is_no_tool() -> None:
     with pytest.raises(rt.DefinitionError, match="'weather' is the name of a tool"):
         tools_of(["weather"])
+
+
+def test_a_pipe_is_no_tools_file_and_nobody_waits_for_it(folder: Path) -> None:
+    os.mkfifo(folder / "piped.py")
+    with pytest.raises(rt.DefinitionError, match="no regular file"):
+        rt.ToolLoader(folder).load("piped")
+
+
+def test_a_toolkit_that_would_end_the_program_cannot_be_made(folder: Path) -> None:
+    (folder / "leaver.py").write_text("class leaver:\n    def __init__(self):\n        raise SystemExit(3)\n")
+    with pytest.raises(rt.DefinitionError, match="cannot be made"):
+        rt.ToolLoader(folder).load("leaver")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retinue.actors.llm import assembler
 from retinue.actors.llm.assembler import Assembler
-from retinue.actors.llm.calls import MOST_CALLS
+from retinue.actors.llm.calls import MOST_CALLS, CallPieces
 from retinue.actors.llm.errors import BadReply, EmptyReply, StreamTruncated
 from retinue.actors.llm.events import Completed, TextDelta, fold
 from retinue.actors.llm.messages import ToolCall
@@ -218,3 +218,13 @@ def test_white_space_is_held_back_until_there_is_a_text():
     it = made(profile=PROFILES["qwen"])
     assert it.feed(chunk({"content": "\n\n"})) == []
     assert it.feed(chunk({"content": "Hi"})) == [TextDelta("\n\nHi")]
+
+
+def test_arguments_that_seem_to_end_again_and_again_are_not_read_each_time(monkeypatch):
+    read = []
+    monkeypatch.setattr("retinue.actors.llm.calls.is_object", lambda text: read.append(len(text)) or False)
+    pieces = CallPieces({}, "x")
+    pieces.feed([{"index": 0, "function": {"name": "f", "arguments": '{"x": "' + "y" * 1_000_000}}])
+    for _ in range(1_000):
+        pieces.feed([{"index": 0, "function": {"name": "f", "arguments": "}"}}])
+    assert sum(read) < 20_000_000

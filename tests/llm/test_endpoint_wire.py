@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import ssl
@@ -496,3 +497,22 @@ async def test_a_parameter_is_left_out_from_now_on_only_where_that_has_helped():
         for _ in range(3):
             await one.complete(asked)
         assert ["seed" in json.loads(request.body) for request in server.asked] == [True, False, True, True, False, False]
+
+
+async def test_who_gives_up_during_a_handshake_leaves_no_socket_open():
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    streams = []
+    async with listener, Endpoint(model="m", base_url=f"https://127.0.0.1:{listener.socket.getsockname()[1]}/v1", proxies=False) as one:
+        gc.disable()
+        try:
+            for _ in range(5):
+                with trio.move_on_after(0.03):
+                    await one.complete(HELLO)
+                streams.append(await listener.accept())
+            with trio.fail_after(5):
+                for stream in streams:
+                    while await stream.receive_some():  # what it has sent, and then the end
+                        pass
+                    await stream.aclose()
+        finally:
+            gc.enable()

@@ -107,7 +107,7 @@ def test_an_entry_that_only_calls_tools_has_the_text_that_the_endpoint_takes(pro
 
 
 def test_broken_arguments_of_earlier_calls_are_valid_json_when_they_are_sent_back():
-    for broken in ('{"a": ', "", "nonsense", "[1]"):
+    for broken in ('{"a": ', '{"t": NaN}', "", "nonsense", "[1]"):
         call = entries([user("x"), *turn(("now", broken))])[1]["tool_calls"][0]
         assert json.loads(call["function"]["arguments"]) == {"INVALID_JSON": broken}
     assert entries([user("x"), *turn(("now", '{"a":  1}'))])[1]["tool_calls"][0]["function"]["arguments"] == '{"a":  1}'

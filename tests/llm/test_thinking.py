@@ -86,3 +86,24 @@ def test_half_characters_are_joined_or_replaced_wherever_a_text_is_cut(text, dat
     pieces = [mender.feed(text[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
     assert "".join([*pieces, mender.end()]) == whole(text)
     assert all(piece.encode() is not None for piece in pieces)
+
+
+def test_white_space_before_a_text_is_looked_at_once(monkeypatch):
+    looked = []
+
+    class Blank(str):
+        __slots__ = ()
+
+        def strip(self, *given):
+            looked.append(len(self))
+            return super().strip(*given)
+
+    found = Splitter(("<think>", "</think>"))
+    for _ in range(1_000):
+        assert found.feed(Blank(" " * 100)) == []
+    assert sum(looked) == 100_000
+    assert found.feed("x") == [("text", " " * 100_000 + "x")]
+    found = Splitter(("<think>", "</think>"))
+    assert [found.feed(piece) for piece in (" ", "\n", "<thi", "nk>a</think>b")][-1] == [("reasoning", "a"), ("text", "b")]
+    found = Splitter(("<think>", "</think>"))
+    assert found.feed("  ") == found.end() == []

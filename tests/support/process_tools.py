@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 import sniffio
 
+import retinue as rt
+
 
 def greet(name: str) -> str:
     """Greets."""
@@ -158,3 +160,8 @@ def repeat(letter: str, times: int) -> str:
 async def which_library() -> str:
     """On what it runs."""
     return sniffio.current_async_library()
+
+
+def own_result(ok: bool) -> rt.ToolResult:
+    """A result of its own."""
+    return rt.ToolResult(True, "well") if ok else rt.ToolResult.failed("denied", "my own")

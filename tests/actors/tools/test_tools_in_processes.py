@@ -267,7 +267,7 @@ async def test_a_child_that_answers_with_nonsense_is_no_reply() -> None:
 
     for odd in (None, b"", b"[]", b"{}", b'{"ok": 1, "text": "x"}', b'{"ok": true, "text": 1}', b"\xff", b"[" * 100_000):
         assert _content(odd) is None
-    assert _content(b'{"ok": true, "text": "\\ud83d"}') == {"ok": True, "text": "\ufffd", "none": False}
+    assert _content(b'{"ok": true, "text": "\\ud83d"}') == {"ok": True, "text": "\ufffd", "none": False, "made": False, "error": None}
 
 
 async def test_what_is_printed_is_kept_in_bounds() -> None:
@@ -294,3 +294,9 @@ async def test_a_very_long_text_of_any_letters_is_cut(letter: str) -> None:
 async def test_an_async_function_runs_on_asyncio_in_a_process_where_it_wants_to() -> None:
     (which,) = await results((process_tools.which_library, {}), loop="asyncio")
     assert which.text == "asyncio"
+
+
+async def test_a_result_that_a_function_makes_itself_is_the_result() -> None:
+    well, denied = await results((process_tools.own_result, {"ok": True}), (process_tools.own_result, {"ok": False}))
+    assert (well.ok, well.text, well.error) == (True, "well", None)
+    assert (denied.ok, denied.text, denied.error) == (False, "my own", "denied")
