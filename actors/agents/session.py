@@ -37,7 +37,7 @@ from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionStat
 from retinue.actors.agents.views import load_state_dict, state_dict
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.tools.executor import spawn_executor
-from retinue.security.errors import Denied
+from retinue.security.errors import ApprovalRequired, Denied
 
 if TYPE_CHECKING:
     from retinue.actors.agents.aggregators import Made
@@ -162,10 +162,10 @@ class Session(Actor):
     async def _settled(self, turn: Turn, run: Coroutine[Any, Any, AgentMessage]) -> AgentMessage:
         try:
             return await run
-        except RunLimitReached as reached:
-            raise turn.over(reached) from None
         except Exception as error:
-            if "on_error" not in self._d.phases:
+            if isinstance(error, RunLimitReached):
+                error = turn.over(error)
+            if "on_error" not in self._d.phases or (isinstance(error, ApprovalRequired) and error.run is not None):
                 raise
             instead = await turn.run_hooks("on_error", error)
             if instead is error:

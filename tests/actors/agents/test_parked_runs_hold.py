@@ -318,3 +318,55 @@ async def test_sessions_with_a_parked_run_are_the_last_to_be_forgotten() -> None
             await system.approvals.approve(each.request.id, reviewer="carol")
             assert (await agent.ask(rt.Resume(each.run))).content == "Done."
     assert till.done == ["sent w0", "sent w11"]
+
+
+async def test_hooks_on_errors_are_not_asked_about_a_run_that_is_parked_and_are_about_a_limit() -> None:
+    seen: list[str] = []
+
+    @rt.hook("on_error")
+    def mask(context: rt.HookContext) -> object:
+        seen.append(type(context.payload).__name__)
+        return rt.Replace(ValueError("sorry"))
+
+    till = Till()
+    async with agent_system([llm.tool_calls(to("bob")), "Done."], tools=till.tools, hooks=[mask]) as (system, agent):
+        waiting = await parked(agent, "go")
+        await system.approvals.approve(waiting.request.id, reviewer="carol")
+        assert (await agent.ask(rt.Resume(waiting.run))).content == "Done." and seen == []
+    async with agent_system([calls("pay")], tools=till.tools, hooks=[mask], limits=rt.RunLimits(tool_calls=0)) as (_, agent):
+        with pytest.raises(ValueError, match="sorry"):
+            await agent.ask("go")
+        assert seen == ["RunLimitReached"] and (await agent.ask(rt.GetMemory())).messages[-1].partial
+
+
+async def test_a_resumed_call_that_was_interrupted_is_not_done_twice_where_its_consent_was_given_in_advance() -> None:
+    ran: list[str] = []
+    began = trio.Event()
+
+    @rt.tool(approval=True)
+    async def slow(to: str) -> str:
+        """Is slow.
+
+        Args:
+            to: Whom.
+        """
+        ran.append(to)
+        began.set()
+        await trio.sleep(60)
+        return "never"
+
+    async with agent_system([llm.tool_calls(("slow", {"to": "bob"})), "Done."], tools=[slow]) as (system, agent):
+        ada = system.authority.mint("ada", ["**"])
+        waiting = await parked(agent, "go", context=ada)
+        await system.approvals.always_allow("tool.slow", reviewer="carol", subject="ada", open=True, expires_seconds=3_600)
+        async with trio.open_nursery() as nursery:
+
+            async def resume() -> None:
+                await agent.ask(rt.Resume(waiting.run), context=ada)
+
+            nursery.start_soon(resume)
+            await began.wait()
+            nursery.cancel_scope.cancel()
+        assert (await agent.ask(rt.Resume(waiting.run), context=ada)).content == "Done."
+        assert [step.error for step in results(await agent.ask(rt.GetMemory(), context=ada))] == ["outcome_unknown"]
+    assert ran == ["bob"]
