@@ -268,7 +268,7 @@ class GetState(Request[dict[str, Any]]):
 
 @message(name="retinue/LoadState@1")
 class LoadState(Request[None]):
-    """Put a session's memory in the place of what it remembers: all of it, or nothing where anything is wrong with it.
+    """Put a session's memory in the place of what it remembers: all of it, or nothing where anything is wrong with it. A parked run is given up.
 
     Attributes:
         state: As `GetState` gives it.
