@@ -18,7 +18,7 @@ from authority_model import Want
 from authority_players import OPTIONS, PLAYERS, SUPERVISION, Holder, driven, grant_of
 from authority_world import Turn, World
 
-PATIENCE = 1000
+PATIENCE = 5000
 """Rounds of 2 ms in which threads may come to rest."""
 WAITING = 4
 """Rounds after which a thread that waits for an answer is taken to go on waiting."""
