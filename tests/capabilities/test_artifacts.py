@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
@@ -16,6 +16,7 @@ ADA = (None, "ada", "/user/agent/sessions/1")
 EVE = (None, "eve", "/user/agent/sessions/1")
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=400), st.integers(0, 300))
 def test_a_preview_is_never_longer_and_says_how_much_is_left_out(text: str, limit: int) -> None:
     shown = head_and_tail(text, limit)

@@ -468,9 +468,10 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(max_examples=60, stateful_step_count=40)
+TestBooks.settings = settings(max_examples=20, stateful_step_count=30)
 
 
+@pytest.mark.slow
 def test_the_machine_grants_and_refuses_often_enough():
     """Else the law above would hold for empty reasons."""
     granted = refused = 0

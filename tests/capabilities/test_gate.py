@@ -91,6 +91,7 @@ def test_the_message_type_may_be_given_by_name(gate, authority):
         gate.admit(authority.mint("eve", []), None, "payments.send", Pay(), path="/user/bank", message_type="shop/Pay@1")
 
 
+@settings(max_examples=40)
 @given(permissions, operations)
 def test_the_gate_admits_exactly_what_the_definition_permits(given_list, operation):
     gate = Gate(AUTHORITY)
@@ -106,6 +107,7 @@ def test_the_gate_admits_exactly_what_the_definition_permits(given_list, operati
     assert (gate.allowed, gate.refused) == (int(expected), int(not expected))
 
 
+@pytest.mark.slow
 def test_the_gate_is_asked_about_permitted_operations_often_enough():
     verdicts = []
 

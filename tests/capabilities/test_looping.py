@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
@@ -80,6 +80,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(detector._calls) <= MOST_CALLS and len(detector._first) <= MOST_CALLS
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["{}", '{"x": 1}']), st.sampled_from("yz")), max_size=40), st.integers(2, 4)
 )

@@ -7,7 +7,7 @@ import warnings
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
@@ -116,6 +116,7 @@ def test_a_question_is_for_a_person():
 answers = {"allow": willing, "ask": asking, "refuse": unwilling, "rewrite": doubling}
 
 
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(sorted(answers)), unique=True, min_size=1))
 def test_deny_wins_over_ask_and_ask_over_allow_in_any_order(names):
     gate = gate_of(*(answers[name] for name in names))

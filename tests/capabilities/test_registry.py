@@ -7,7 +7,7 @@ import threading
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
@@ -283,11 +283,13 @@ def filled(given_list) -> CapabilityRegistry:
 unique = st.lists(declarations, max_size=5, unique_by=lambda one: (one[0].operation, one[1]))
 
 
+@settings(max_examples=40)
 @given(unique.flatmap(lambda one: st.tuples(st.just(one), st.permutations(one))))
 def test_the_digest_is_of_what_is_said_and_not_of_the_order(both):
     assert filled(both[0]).snapshot().digest == filled(both[1]).snapshot().digest
 
 
+@settings(max_examples=40)
 @given(unique, unique)
 def test_registries_that_say_something_else_have_other_digests(one, other):
     same = sorted(map(repr, one)) == sorted(map(repr, other))

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
@@ -187,6 +187,7 @@ def mutables(value, found=None):
     return found
 
 
+@settings(max_examples=40)
 @given(values)
 def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed(value):
     message = Carry(value)
@@ -197,6 +198,7 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed(value):
     assert mutables(copied).keys().isdisjoint(mutables(message))
 
 
+@settings(max_examples=40)
 @given(values)
 def test_the_copy_with_its_arguments_is_the_copy_and_its_arguments(value):
     message = Carry(value)

@@ -17,7 +17,7 @@ from retinue.capabilities.tools import tool_of
 from tool_types import Case, signatures
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(signatures())
 def test_whatever_a_function_takes_arrives_as_it_was_meant(example: tuple[Any, list[tuple[str, Case, bool]]]) -> None:
     arrives_as_it_was_meant(example)
@@ -41,7 +41,7 @@ def arrives_as_it_was_meant(example: tuple[Any, list[tuple[str, Case, bool]]]) -
     assert tool.decode(json.loads(text)) == message
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(signatures())
 def test_the_schema_says_of_each_parameter_whether_it_is_required_and_nothing_else_may_be_given(example: tuple[Any, list[Any]]) -> None:
     function, taken = example
@@ -56,7 +56,7 @@ def test_the_schema_says_of_each_parameter_whether_it_is_required_and_nothing_el
         assert name in [problem.where for problem in caught.value.problems]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=6),
@@ -119,7 +119,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_what_was_mended_is_json_and_holds_no_value_that_was_not_in_the_text(text: str) -> None:
     mended = repair(text)
@@ -139,7 +139,7 @@ def test_what_was_mended_is_json_and_holds_no_value_that_was_not_in_the_text(tex
     assert mended.count("{") == text.count("{") and mended.count("[") == text.count("[")  # nothing was closed that was open
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers() | st.text("xyz ", max_size=5) | st.booleans(), min_size=1),
     st.data(),

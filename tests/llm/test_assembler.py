@@ -54,7 +54,7 @@ def deltas_of_call(index, name, arguments, style, data):
         yield {**place, **(call_id if "ids" in style else {}), "function": function}
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     text=TEXTS, thought=TEXTS, calls=CALLS, style=st.sets(st.sampled_from(["no id", "no index", "again", "names", "ids"])), data=st.data()
 )

@@ -99,6 +99,7 @@ def test_the_processs_environment_is_read_when_it_is_asked(monkeypatch):
     assert from_env().kind == "endpoint"
 
 
+@pytest.mark.slow
 def test_choosing_loads_no_http_client_where_no_endpoint_is_wanted():
     code = "import sys; from retinue.actors.llm.choose import from_env; from_env(live=False); sys.exit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -59,7 +59,7 @@ def without_ids(answer):
 
 
 @given(steps=STEPS, size=st.sampled_from([1, 3, 7, 1000]), status=st.sampled_from([200, 200, 200, 201, 400, 500]))
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_an_answer_is_whole_or_a_typed_error_in_bounded_time_however_it_is_asked_for(steps, size, status):
     async def plainly(one):
         return await one.complete(HELLO)

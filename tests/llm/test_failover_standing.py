@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retinue import llm
@@ -23,6 +23,7 @@ ERRORS = [
 STEPS = st.lists(st.tuples(st.sampled_from(["answer", "give up", *range(len(ERRORS))]), st.floats(0, 50), st.booleans()), max_size=60)
 
 
+@settings(max_examples=40)
 @given(steps=STEPS, spread=st.booleans(), number=st.integers(1, 4))
 def test_whoever_is_asked_was_ready_or_nobody_was(steps, spread, number):
     clock = types.SimpleNamespace(now=0.0)

@@ -251,7 +251,7 @@ def test_extra_fields_do_not_overrule_what_is_said():
     assert written(Complete([user("x")], extra="{}")) == written(Complete.of("x"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     texts=st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), st.text(max_size=8)), min_size=1, max_size=5),
     call=st.text(max_size=8),

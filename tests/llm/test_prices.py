@@ -101,6 +101,7 @@ async def test_loading_ahead_takes_a_thread_and_is_done_once(monkeypatch):
     assert loaded == [1]
 
 
+@pytest.mark.slow
 def test_no_thread_is_started_and_nothing_is_fetched():
     code = """
 import socket, sys, threading

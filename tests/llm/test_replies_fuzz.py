@@ -67,27 +67,27 @@ def is_a_completion_or_an_error(sent, content_type, profile="generic"):
     assert all(count is None or count >= 0 for count in (completion.prompt_tokens, completion.completion_tokens))
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(body=BODIES, content_type=st.sampled_from(["", "application/json", "text/html", "text/event-stream"]))
 def test_a_successful_answer_is_a_completion_or_a_typed_error(body, content_type):
     is_a_completion_or_an_error(body, content_type)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(chunks=st.lists(NEARLY_CHUNKS | CHUNKS, max_size=5), profile=st.sampled_from(sorted(PROFILES)))
 def test_a_stream_of_anything_is_a_completion_or_a_typed_error(chunks, profile):
     sent = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
     is_a_completion_or_an_error(sent, "text/event-stream", profile)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(body=ANYTHING | CHUNKS, status=st.sampled_from([400, 422]))
 def test_the_parameter_that_is_refused_is_one_that_may_be_left_out(body, status):
     found = refused_parameter(status, json.dumps(body).encode(), GENERIC.optional)
     assert found is None or found in GENERIC.optional
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(status=st.integers(300, 999), body=BODIES, header=st.text(max_size=20))
 def test_any_other_answer_is_a_typed_error_with_its_status(status, body, header):
     error = failure_of(status, {"retry-after": header, "content-type": header}, body, where="here")

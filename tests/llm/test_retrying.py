@@ -6,7 +6,7 @@ import email.utils
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retinue import llm
@@ -56,6 +56,7 @@ def test_what_an_answers_headers_ask_for(headers, expected):
     assert asked_wait(headers, now=NOW) == expected
 
 
+@settings(max_examples=40)
 @given(
     st.dictionaries(
         st.sampled_from(["retry-after", "retry-after-ms", "x-ratelimit-reset", "x-ratelimit-reset-tokens"]), st.text(max_size=40)
@@ -66,6 +67,7 @@ def test_whatever_the_headers_are_the_wait_is_none_or_within_a_day(headers):
     assert wait is None or 0 <= wait <= 86_400
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 200), st.none() | st.floats(0, 86_400), st.floats(0, 1))
 def test_no_wait_is_shorter_than_what_was_asked_for_nor_much_longer(retry, asked, chance):
     wait = Retries(chance=lambda: chance).wait(retry, asked)

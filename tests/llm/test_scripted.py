@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retinue.actors.llm.completion import Completion, ToolCall
@@ -102,6 +102,7 @@ def test_a_script_counts_what_it_did_not_say():
     assert Script("always").unused == 0
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=200), st.text(max_size=5), st.integers(0, 3))
 def test_the_pieces_of_an_answer_fold_to_it(text, reasoning, calls):
     said = Completion(text, "m", reasoning=reasoning, tool_calls=tuple(ToolCall(f"c{n}", "t") for n in range(calls)))

@@ -37,7 +37,7 @@ def decode(sent, cuts=(), **bounds):
     return [data for some in [*found, decoder.close()] for data in some]
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(lines=st.lists(LINES, max_size=12), end=st.sampled_from(["\n", "\r\n", "\r"]), bom=st.booleans(), data=st.data())
 def test_however_the_bytes_are_cut_the_events_are_the_same(lines, end, bom, data):
     sent = (("\ufeff" if bom else "") + "".join(line + end for line in lines)).encode()

@@ -66,7 +66,7 @@ def test_reasoning_that_comes_apart_makes_tags_the_models_words():
     assert splitter.feed("<think>a") == [("text", "<think>a")]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     parts=st.lists(st.sampled_from(["<think>", "</think>", "\n", " ", "<", "a", "</th", "ink>", ">", "Hm."]), max_size=10),
     in_thought=st.booleans(),
@@ -78,6 +78,7 @@ def test_however_a_text_is_cut_it_is_split_the_same(parts, in_thought, data):
     assert split(text, cuts, in_thought=in_thought) == split(text, in_thought=in_thought)
 
 
+@settings(max_examples=40)
 @given(text=st.text(st.characters() | st.sampled_from("\ud83d\ude00"), max_size=12), data=st.data())
 def test_half_characters_are_joined_or_replaced_wherever_a_text_is_cut(text, data):
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))

@@ -217,6 +217,7 @@ def test_threads_that_count_at_once_build_one_encoding(monkeypatch):
     assert counts == [2] * 8 and built == ["o200k_base"]
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_and_no_socket_is_opened():
     code = """
 import socket, sys, urllib.request

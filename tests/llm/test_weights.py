@@ -47,6 +47,7 @@ def copying(index, tmp_path):
     return fake_pip(tmp_path, code, "copying_pip.py")
 
 
+@pytest.mark.slow
 def test_pull_puts_the_right_file_in_its_place_and_nothing_else(index, models):
     make_wheel(index)
     seen = []
@@ -120,6 +121,7 @@ def test_a_damaged_archive_member_is_an_error(index, models, copying):
     assert left_over(models) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("index")
 def test_an_index_without_the_wheel_is_an_error_with_pips_own_words_and_advice(models):
     with pytest.raises(WeightsError, match="No matching distribution") as caught:
