@@ -112,7 +112,8 @@ def _no_system() -> Iterator[None]:
             'Put what the program does under `if __name__ == "__main__":`, or define the tool in another module'
         )
 
-    kept, trio.run = trio.run, refuse
+    kept = trio.run
+    trio.run = refuse  # type: ignore[assignment]  # it takes anything
     try:
         yield
     finally:
