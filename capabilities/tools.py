@@ -154,6 +154,11 @@ def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
             f"{given!r} is the name of a tool, and names are looked up in a registry or a folder first: give the tool itself"
         )
     if not callable(given):
+        if callable(getattr(type(given), "ask", None)):
+            raise DefinitionError(
+                f"an object of type {type(given).__name__} is an actor's address, and no tool: write a tool that asks it, `async def ask_other(question: str, "
+                "context: rt.ToolContext) -> str` with `return (await context.ask(ref, question)).content`, and a docstring that says what it is good for"
+            )
         raise DefinitionError(
             f"an object of type {type(given).__name__} is no tool: give a typed function, a function with tool_info, what @rt.tool made, or an instance of a toolkit "
             "(a class with methods that are marked with @rt.tool)"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.agents.aggregators import Aggregator, Conversation, default_aggregator
-from retinue.actors.agents.definition import Asking, Definition, Seat, ToolBox, tools_of
+from retinue.actors.agents.definition import READ, Definition, Seat, ToolBox, checked_asking, tools_of
 from retinue.actors.agents.errors import BadInput, NoSuchRun, RunCancelled
 from retinue.actors.agents.guarding import compile_guardrails
 from retinue.actors.agents.hooks import compile_hooks
@@ -26,7 +26,7 @@ from retinue.actors.agents.message import (
     RunLimits,
     StreamRun,
 )
-from retinue.actors.agents.output import choose_mode, output_type
+from retinue.actors.agents.output import TOOL_NAME, choose_mode, output_type
 from retinue.actors.agents.parking import session_of
 from retinue.actors.agents.phases import PHASES
 from retinue.actors.agents.session import Session, memory_of, session_named
@@ -36,6 +36,7 @@ from retinue.actors.runtime.coercing import TakesText
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.tools.executor import spawn_executor
 from retinue.capabilities.artifacts import ArtifactStore
+from retinue.mailbox.messages import Message
 from retinue.security.errors import DefinitionError, Denied
 from retinue.security.guardrails import STAGES
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from retinue.actors.llm.deployment import Deployment
     from retinue.actors.runtime.interrupting import Interrupter
     from retinue.actors.runtime.virtual import Virtual
-    from retinue.mailbox.messages import Message
 
 __all__ = ["Agent"]
 
@@ -132,7 +132,7 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         self._model = model
         d = self._definition = Definition()
         d.guards = compile_guardrails(guardrails)
-        d.reserved = ("final_result",) if output is not None and output is not str else ()
+        d.reserved = (READ, TOOL_NAME) if output is not None and output is not str else (READ,)
         self._tools = d.guards.confirmed(tools_of(tools, d.reserved))
         d.guards.check_names(tool.name for tool in self._tools)
         d.instructions = instructions
@@ -146,10 +146,12 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         d.limits = limits or RunLimits()
         d.wait = wait_for_approvals
         d.artifacts = ArtifactStore()
-        d.asking = Asking(
+        d.asking = checked_asking(
+            (tool.wire_name for tool in self._tools),
+            d.reserved,
             max_tokens=max_tokens,
             temperature=temperature,
-            stop=tuple(stop) if not isinstance(stop, str) else (stop,),
+            stop=stop,
             seed=seed,
             tool_choice=tool_choice,
             parallel_tool_calls=parallel_tool_calls,
@@ -187,6 +189,11 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
         """A plain str is what a user says; what is streamed goes on in a form of its own."""
         if isinstance(message, str):
             message = AgentMessage(message)
+        elif not isinstance(message, Message | type):
+            raise BadInput(
+                f"an agent was sent an object of type {type(message).__name__}: give a str, or rt.AgentMessage(content, session=…); it keeps the conversation itself, "
+                "so only what is new is said"
+            )
         if not streamed:
             return message if isinstance(message, AgentMessage) else None
         return StreamRun(message) if isinstance(message, AgentMessage | Run | Resume) else None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import attrs
 
 from retinue.actors.agents.errors import OutputInvalid, OutputRefused
 from retinue.actors.agents.events import Notice
 from retinue.actors.agents.message import AgentMessage, Step
-from retinue.actors.agents.output import CORRECTIONS, Misfit
+from retinue.actors.agents.output import CORRECTIONS, NAMELESS, Misfit
 from retinue.actors.agents.passing import emit
 from retinue.capabilities.tool_results import ToolResult
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from retinue.actors.llm.messages import Completion, OutputSpec, ToolCall, ToolSpec
 
 __all__ = ["Answering"]
+
+LONGEST: Final = 30_000
+"""Characters of an answer that OutputInvalid carries."""
 
 
 class Answering:
@@ -90,7 +93,7 @@ class Answering:
                 problem = str(misfit)
         calls = completion.tool_calls
         if answer is None:
-            self._count(turn, problem)
+            await self._count(turn, problem, given.arguments)
         said, thought = await turn.guarded(completion.text), await turn.guarded(completion.reasoning or None)
         kept = calls
         if answer is not None and answer.content != given.arguments:  # a guardrail has changed it: memory has what goes out
@@ -110,16 +113,16 @@ class Answering:
         return answer
 
     async def _correct(self, turn: Turn, completion: Completion, problem: str) -> None:
-        self._count(turn, problem)
+        await self._count(turn, problem, completion.text)
         said, thought = await turn.guarded(completion.text), await turn.guarded(completion.reasoning or None)
         turn.items.append(Step("attempt", said, False, turn=turn.number, reasoning=thought))
         turn.items.append(Step("correction", problem, turn=turn.number))
         await self._tell(turn, problem)
 
-    def _count(self, turn: Turn, problem: str) -> None:
+    async def _count(self, turn: Turn, problem: str, answer: str) -> None:
         self.tries += 1
         if self.tries > CORRECTIONS:
-            self._give_up(turn, problem)
+            self._give_up(turn, problem, (await turn.guarded(answer))[:LONGEST])
 
     async def _tell(self, turn: Turn, problem: str) -> None:
         self.corrected = True
@@ -127,9 +130,12 @@ class Answering:
         if turn.streamed:
             await emit(Notice("correction", problem))
 
-    def _give_up(self, turn: Turn, problem: str) -> NoReturn:
+    def _give_up(self, turn: Turn, problem: str, answer: str) -> NoReturn:
+        name = self._kind.spec.name
+        wanted = "the output type" if name == NAMELESS else name
         raise OutputInvalid(
-            f"{turn.d.path}: the model's answer does not fit {self._kind.spec.name} after {self.tries} attempts: {problem[:1000]}",
+            f"{turn.d.path}: the model's answer does not fit {wanted} after {self.tries} attempts: {problem[:1000]}",
             problem=problem,
             attempts=self.tries,
+            answer=answer,
         )

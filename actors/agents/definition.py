@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from retinue.actors.llm.messages import ToolSpec
+from retinue.actors.llm.messages import ChatMessage, Complete, ToolSpec
 from retinue.capabilities.artifacts import ArtifactStore, reader_tool
 from retinue.capabilities.tools import Tool, tool_of
 from retinue.security.errors import DefinitionError
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from retinue.actors.llm.deployment import Deployment
     from retinue.actors.runtime.ref import Ref
 
-__all__ = ["Asking", "Definition", "Seat", "ToolBox", "spec_of", "tools_of"]
+__all__ = ["READ", "Asking", "Definition", "Seat", "ToolBox", "checked_asking", "spec_of", "tools_of"]
+
+READ: Final = "read_result"
+"""The tool by which the model reads on in an output that was too long for it. No other tool may have its name."""
 
 SHOWN: Final = 50
 """Names of tools that the text about an unknown one lists."""
@@ -105,6 +108,34 @@ class Asking:
         self.parallel_tool_calls = parallel_tool_calls
         self.reasoning_effort = reasoning_effort
         self.extra = extra if extra is None or isinstance(extra, str) else json.dumps(dict(extra), ensure_ascii=False)
+
+
+_SAYS_NOTHING: Final = (ChatMessage("user", "-"),)
+
+
+def checked_asking(tools: Iterable[str], own: Iterable[str], *, stop: Any = (), **fields: Any) -> Asking:
+    """How an agent's model is to be asked, looked at before it ever is.
+
+    Args:
+        tools: The names of the agent's tools, as a model is told them.
+        own: Those of the tools that every agent has.
+        stop: As in `Complete`.
+        fields: The others of `Complete`.
+
+    Raises:
+        DefinitionError: No request can have such fields: the text says which, and what would be right.
+    """
+    try:
+        asking = Asking(stop=(stop,) if isinstance(stop, str) else tuple(stop), **fields)
+        names = dict.fromkeys([*tools, *own])
+        Complete(
+            _SAYS_NOTHING, asking.max_tokens, asking.temperature, asking.stop, asking.seed, tuple(ToolSpec(name) for name in names), asking.tool_choice, None,
+            asking.parallel_tool_calls, asking.reasoning_effort, asking.extra,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        text = str(error).replace("Complete.", "Agent.").replace("no tool of the request", "no tool of the agent")
+        raise DefinitionError(f"options of the agent: {text}") from None
+    return asking
 
 
 class Definition:

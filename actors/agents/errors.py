@@ -143,14 +143,16 @@ class OutputInvalid(AgentError, ValueError):
     Attributes:
         problem: What is wrong, as the model was told it.
         attempts: How many answers were tried.
+        answer: The last of them, as the model wrote it, where the output guardrails let it through.
     """
 
     code: ClassVar[str] = "output.invalid"
 
-    def __init__(self, text: str, *, problem: str = "", attempts: int = 1) -> None:
+    def __init__(self, text: str, *, problem: str = "", attempts: int = 1, answer: str = "") -> None:
         super().__init__(text)
         self.problem = problem
         self.attempts = attempts
+        self.answer = answer
 
 
 class OutputRefused(AgentError):

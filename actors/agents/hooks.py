@@ -19,6 +19,7 @@ import trio
 from retinue.actors.agents.errors import HookBlocked
 from retinue.actors.agents.isolation import ends_all, isolated
 from retinue.actors.agents.phases import PHASES, Phase, check_phases, fitting, phases_of_object
+from retinue.capabilities.places import raised_at
 from retinue.security.choices import Block, Choice, Replace, choice_of
 from retinue.security.errors import DefinitionError
 
@@ -223,7 +224,7 @@ class Hooks:
         """
         for entry in self._by_phase.get(phase, ()):
             shown = HookContext(about.agent, about.session, about.subject, about.tenant, about.run, about.turn, phase, isolated(payload))
-            choice, problem = await _decide(entry, shown)
+            choice, problem, place = await _decide(entry, shown)
             if isinstance(choice, Replace):
                 put = fitting(phase, payload, choice.payload)
                 if put is None:
@@ -235,7 +236,7 @@ class Hooks:
             if problem:
                 if entry.fail_closed:
                     raise _blocked(about, phase, entry.name, f"{problem} (a policy hook fails closed)")
-                _log.warning("hook %s, %s of %s: %s; the run goes on without it", entry.name, phase, about.agent, problem)
+                _log.warning("hook %s, %s of %s: %s%s; the run goes on without it", entry.name, phase, about.agent, problem, place)
                 if notice is not None:
                     notice("hook.failed", f"hook {entry.name} at {phase}: {problem}; the run went on without it")
         return payload
@@ -244,21 +245,21 @@ class Hooks:
 NO_HOOKS: Final = Hooks({})
 
 
-async def _decide(entry: _Entry, shown: HookContext) -> tuple[Choice | None, str]:
-    """The hook's decision, or None and what went wrong. No text of an exception goes on: it may quote anything."""
+async def _decide(entry: _Entry, shown: HookContext) -> tuple[Choice | None, str, str]:
+    """The hook's decision, or None and what went wrong; and where, for the log. No text of an exception goes on: it may quote anything."""
     try:
         answer = await entry.answer(shown)
     except trio.TooSlowError:
-        return None, f"time-out after {entry.timeout:g} s"
+        return None, f"time-out after {entry.timeout:g} s", ""
     except BaseException as error:
         if ends_all(error):
             raise
         _log.debug("hook %s failed", entry.name, exc_info=True)
-        return None, f"it raised {type(error).__name__}"
+        return None, f"it raised {type(error).__name__}", f" ({raised_at(error)}; what it says is logged at DEBUG)"
     choice = choice_of(answer)
     if choice is None:
-        return None, f"unknown decision, a {type(answer).__name__}: use None, rt.Continue(), rt.Replace(payload) or rt.Block(reason)"
-    return choice, ""
+        return None, f"unknown decision, a {type(answer).__name__}: use None, rt.Continue(), rt.Replace(payload) or rt.Block(reason)", ""
+    return choice, "", ""
 
 
 def _blocked(about: HookContext, phase: str, name: str, reason: str) -> HookBlocked:

@@ -7,7 +7,7 @@ the answer to the schema (`response_format`), which some do only where there are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, final
 
 from retinue.actors.llm.messages import OutputSpec, ToolSpec
@@ -18,7 +18,7 @@ from retinue.capabilities.schema_shapes import OBJECT, Shape, Unsupported
 from retinue.capabilities.schema_shapes import Misfit as ShapeMisfit
 from retinue.security.errors import DefinitionError
 
-__all__ = ["CORRECTIONS", "MODES", "Misfit", "Mode", "OutputType", "choose_mode", "output_type"]
+__all__ = ["CORRECTIONS", "MODES", "NAMELESS", "Misfit", "Mode", "OutputType", "choose_mode", "output_type"]
 
 Mode: TypeAlias = Literal["tool", "native", "prompted"]
 
@@ -29,6 +29,9 @@ CORRECTIONS: Final = 2
 
 TOOL_NAME: Final = "final_result"
 """The tool by whose call a model answers in the mode "tool"."""
+
+NAMELESS: Final = "answer"
+"""What a type is called that has no name of its own, such as list[int]."""
 
 _ABOUT_ALL: Final = "the arguments:"  # how a tool's problem begins that is about all of it
 _ANSWER: Final = "the answer:"
@@ -130,13 +133,17 @@ def output_type(kind: Any, *, name: str | None = None) -> OutputType[Any]:
     """
     if isinstance(kind, OutputType):
         return kind
+    if not isinstance(kind, type) and isinstance(kind, Mapping | list | str | bytes | int | float):
+        raise DefinitionError(
+            f"output= is a {type(kind).__name__}, {kind!r:.100}: give the type itself, such as a dataclass, a TypedDict or list[str]; its JSON Schema is made from it"
+        )
     label = getattr(kind, "__name__", None) if isinstance(kind, type) else None
     schemas = Schemas(module=getattr(kind, "__module__", "builtins"))
     try:
         shape = schemas.shape(kind)
     except Unsupported as error:
         raise DefinitionError(f"output={label or kind!r}: {error}") from None
-    called = name or (re.sub(r"[^A-Za-z0-9_-]", "_", label)[:64] if label else "answer")
+    called = name or (re.sub(r"[^A-Za-z0-9_-]", "_", label)[:64] if label else NAMELESS)
 
     def made_lenient() -> Callable[[Any, Any], Any]:
         return _wrapped(Schemas(strict=schemas, module=getattr(kind, "__module__", "builtins")).shape(kind), is_object)

@@ -14,7 +14,7 @@ import attrs
 from retinue.actors.agents.aggregators import Conversation, continued, default_aggregator
 from retinue.actors.agents.answering import Answering
 from retinue.actors.agents.calling import all_at_once, carry_out, result_step
-from retinue.actors.agents.definition import spec_of
+from retinue.actors.agents.definition import READ, spec_of
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.agents.events import Notice, UsageSoFar
 from retinue.actors.agents.hooks import HookContext
@@ -435,9 +435,6 @@ class Turn:
         reached.usage = self.spent.usage
         return reached
 
-
-READ: Final = "read_result"
-"""The tool by which the model reads on in an output that was too long for it."""
 
 CUT: Final = ("length", "content_filter")
 """Reasons for which an answer ends that is not complete."""

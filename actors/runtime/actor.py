@@ -53,6 +53,9 @@ class Actor:
     internal_operations: ClassVar[tuple[str, ...]] = ()
     """Operations that the actor may do under its own authority, `self.ctx.own_authority(operation)`; others may not be in it. Default: none."""
 
+    _instead_of_blocking: ClassVar[str] = "Await instead, or make it a blocking actor (class …(Actor, blocking=True))"
+    """What the watchdog advises where a handler blocks the loop."""
+
     __handlers__: ClassVar[dict[type[Message], HandlerInfo] | None] = {}
     __names__: ClassVar[dict[str, Any] | None] = None
 

@@ -80,10 +80,10 @@ class Watchdog:
             return
         label = "a hook or a task of its own" if turn.message is None else type(turn.message).__qualname__
         _log.warning(
-            "%s has blocked the loop for more than %.2f s while handling %s; nothing else runs. Await instead, or make it a blocking actor "
-            "(class …(Actor, blocking=True)). It is here:\n%s",
+            "%s has blocked the loop for more than %.2f s while handling %s; nothing else runs. %s. It is here:\n%s",
             turn.cell.path,
             held,
             label,
+            turn.cell.spec.cls._instead_of_blocking,
             "".join(traceback.format_stack(frame)[-12:]),
         )

@@ -48,6 +48,9 @@ class ToolExecutor(Actor):
     """
 
     tool: ClassVar[Tool[..., Any]]
+    _instead_of_blocking: ClassVar[str] = (
+        "A tool that waits without await is written as a plain `def` (without blocking=False): then it runs in a thread"
+    )
 
     def __init__(self, household: Household) -> None:
         self.household = household

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from types import CoroutineType, NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.tools.bounding import Exited
 from retinue.actors.tools.rendering import Joined, clean, error_text, text_of
+from retinue.capabilities.places import raised_through
 from retinue.capabilities.tool_results import ERROR_KINDS, Artifact, ToolResult
-from retinue.security.errors import ApprovalRequired, AuthorityError
+from retinue.security.errors import ApprovalRequired, AuthorityError, NoContext
 
 if TYPE_CHECKING:
     from retinue.capabilities.tools import Tool
 
 __all__ = ["finished", "is_not_the_tools", "late", "raised", "timed"]
+
+_log = logging.getLogger("retinue.tools")
+
+ASKS: Final = ". A tool asks an actor by a parameter `context: rt.ToolContext`: `await context.ask(ref, message)`, in a plain def `context.ask_from_thread(ref, message)`"
+
+ASYNCIO: Final = '. Functions that use asyncio are tools with @rt.tool(loop="asyncio"): the system itself runs on trio'
+
+_NO_ASYNCIO: Final = ("no running event loop", "There is no current event loop")
 
 
 def finished(tool: Tool[..., Any], value: Any, seconds: float | None) -> ToolResult:
@@ -63,7 +74,8 @@ def is_not_the_tools(error: BaseException, suspended: bool = True) -> bool:
     kind = type(error)
     if kind is trio.Cancelled or (kind is GeneratorExit and suspended):
         return True
-    return issubclass(kind, BaseExceptionGroup) and error.split(trio.Cancelled)[0] is not None
+    group: Any = error
+    return issubclass(kind, BaseExceptionGroup) and group.split(trio.Cancelled)[0] is not None
 
 
 def raised(tool: Tool[..., Any], error: BaseException, seconds: float | None) -> ToolResult:
@@ -76,12 +88,20 @@ def raised(tool: Tool[..., Any], error: BaseException, seconds: float | None) ->
             "denied", f"something that the tool {tool.name!r} does needs a person's approval: {error_text(error)}", seconds=seconds
         )
     if issubclass(kind, AuthorityError):
+        hint = ASKS if issubclass(kind, NoContext) else ""
         return ToolResult.failed(
-            "denied", f"something that the tool {tool.name!r} does is not permitted: {error_text(error)}", seconds=seconds
+            "denied", f"something that the tool {tool.name!r} does is not permitted: {error_text(error)}{hint}", seconds=seconds
         )
     if issubclass(kind, trio.Cancelled):  # of what a thread has asked for: the system ends
         return ToolResult.failed("cancelled", f"what the tool {tool.name!r} waited for was cancelled", seconds=seconds)
-    return ToolResult.failed("raised", f"the tool {tool.name!r} raised {error_text(error)}", seconds=seconds)
+    text = error_text(error)
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("the tool %r raised %s, which its caller is told as its result:\n%s", tool.name, text, raised_through(error))
+    if kind is RuntimeError and any(words in text for words in _NO_ASYNCIO):
+        text += ASYNCIO
+    elif issubclass(kind, WrongThread):
+        text += ASKS
+    return ToolResult.failed("raised", f"the tool {tool.name!r} raised {text}", seconds=seconds)
 
 
 def late(tool: Tool[..., Any], what: str) -> ToolResult:

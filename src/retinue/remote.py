@@ -158,7 +158,7 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.NoSuchRun: Crossing(404, _fields("run")),
     e.HookBlocked: Crossing(403, _texts("phase", "hook", "reason")),
     e.GuardrailBlocked: Crossing(403, _texts("stage", "guardrail", "reason")),
-    e.OutputInvalid: Crossing(502, (*_texts("problem"), _Field("attempts", "attempts", _integer))),
+    e.OutputInvalid: Crossing(502, (*_texts("problem", "answer"), _Field("attempts", "attempts", _integer))),
     e.OutputRefused: Crossing(502, _texts("refusal")),
     e.BadState: Crossing(422),
     e.UnknownStateKey: Crossing(422, _texts("key")),
