@@ -60,18 +60,17 @@ def checked_input(message: AgentMessage, path: str) -> AgentMessage:
             _check_text(content, path)
     elif content is None or isinstance(content, bytes | bytearray | memoryview):
         raise BadInput(f"{path}: the message's content is a {type(content).__name__}: give a str, or plain data such as a dict")
-    if not isinstance(message.sender, str) or not 1 <= len(message.sender) <= MAX_SENDER:
-        raise BadInput(f"{path}: the message's sender is {message.sender!r:.100}: give a name, of {MAX_SENDER} characters at most")
-    for field in ("content", "formatted", "extra"):
-        value = getattr(message, field)
-        if value.__class__ not in _ATOMS:
-            _check_data(value, field, path)
-    if not isinstance(content, str) and ((isinstance(content, Sized) and not len(content)) or not content_text(content).strip()):
-        raise BadInput(f"{path}: the message is empty: say something")
-    if (
-        message.sender == path.rpartition("/")[2]
-    ):  # what others say is never read as the agent's own words, not where they share its name either
-        message = attrs.evolve(cast("Any", message), sender=f"{message.sender} (another)")
+    sender = message.sender
+    if not isinstance(sender, str) or not 1 <= len(sender) <= MAX_SENDER:
+        raise BadInput(f"{path}: the message's sender is {sender!r:.100}: give a name, of {MAX_SENDER} characters at most")
+    if content.__class__ is not str or message.formatted is not None or message.extra is not None:
+        for field in ("content", "formatted", "extra"):
+            _check_data(getattr(message, field), field, path)
+        if (isinstance(content, Sized) and not len(content)) or not content_text(content).strip():
+            raise BadInput(f"{path}: the message is empty: say something")
+    if path.endswith(sender) and sender == path.rpartition("/")[2]:
+        # What others say is never read as the agent's own words, not where they share its name either.
+        message = attrs.evolve(cast("Any", message), sender=f"{sender} (another)")
     return own_message(message, path)
 
 

@@ -426,3 +426,13 @@ async def test_what_others_say_in_an_agents_name_is_not_read_as_its_own_words() 
         memory = await agent.ask(rt.GetMemory())
     assert [each.role for each in told[0].messages] == ["user"]
     assert [message.sender for message in memory.messages] == ["agent (another)", "agent"]
+
+
+async def test_an_agent_that_is_named_user_tells_its_own_words_from_its_users() -> None:
+    told: list[llm.Complete] = []
+    async with rt.ActorSystem("odd") as system:
+        model = await system.spawn(llm.Scripted, said_to(told, "one", "two"), name="model")
+        agent = await system.spawn(rt.Agent, model=model, name="user")
+        await agent.ask("first")
+        await agent.ask("second")
+    assert [each.role for each in told[1].messages] == ["user", "assistant", "user"]
