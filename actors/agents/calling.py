@@ -217,6 +217,8 @@ def _read_on(turn: Turn, call: ToolCall) -> ToolResult:
 async def finish(turn: Turn, call: ToolCall, result: ToolResult) -> Step:
     """The step that a result makes in memory, after the hooks have seen it."""
     if "after_tool_result" in turn.d.phases:
+        if turn.parked is not None:  # should a hook end the run, it is known, and they are asked about it again
+            turn.home.note_done(turn.parked, call.id, result)
         result = await turn.run_hooks("after_tool_result", result)
     if result.artifact is not None:
         turn.has_artifacts = True

@@ -96,6 +96,8 @@ def checkpoint(turn: Turn, results: Mapping[str, Step], calls: Sequence[ToolCall
 async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
     """Goes on with a call that waited: carries it out, gives the person's words, or says that it waits still."""
     call = waiting.call
+    if waiting.result is not None:
+        return await finish(turn, call, waiting.result)
     if waiting.begun:
         text = f"{call.name} was begun, and interrupted: whether it was carried out is not known. Do not try again before you have looked"
         return await finish(turn, call, ToolResult.failed("outcome_unknown", text))

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from retinue.actors.agents.keeping import Keeper
     from retinue.actors.agents.keys import Vouchers
     from retinue.actors.runtime.interrupting import Interrupter
+    from retinue.capabilities.tool_results import ToolResult
 
 __all__ = ["Session", "memory_of", "session_named"]
 
@@ -279,6 +280,10 @@ class Session(Actor):
     def note_waiting(self, run: str | None, waiting: ParkedCall) -> None:
         """It was not: it waits for a person."""
         self._change(run, waiting.call.id, call=waiting.call, begun=False, requests=waiting.requests)
+
+    def note_done(self, run: str | None, call_id: str, result: ToolResult) -> None:
+        """It was carried out, and hooks look at what came of it."""
+        self._change(run, call_id, result=result)
 
     def note_result(self, run: str | None, step: Step) -> None:
         """It has a result, which is never asked for again."""

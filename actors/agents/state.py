@@ -12,6 +12,7 @@ from retinue.actors.agents.message import AgentMessage, RunLimits, Step
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
 from retinue.capabilities.looping import LoopDetector
+from retinue.capabilities.tool_results import ToolResult
 from retinue.mailbox.constructors import quicken
 from retinue.security.approvals import ApprovalRequest
 
@@ -26,6 +27,7 @@ class ParkedCall:
         call: The call as the model wrote it.
         requests: What was asked for it (without tokens).
         begun: Whether it was begun after a consent; one that was begun and has no result may or may not have been done.
+        result: What came of it, where hooks have not let it pass yet.
     """
 
     __immutable__ = True
@@ -33,6 +35,7 @@ class ParkedCall:
     call: ToolCall
     requests: tuple[ApprovalRequest, ...]
     begun: bool = False
+    result: ToolResult | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -370,3 +370,21 @@ async def test_a_resumed_call_that_was_interrupted_is_not_done_twice_where_its_c
         assert (await agent.ask(rt.Resume(waiting.run), context=ada)).content == "Done."
         assert [step.error for step in results(await agent.ask(rt.GetMemory(), context=ada))] == ["outcome_unknown"]
     assert ran == ["bob"]
+
+
+async def test_a_result_that_a_hook_kept_back_is_known_when_the_run_goes_on_and_hooks_are_asked_about_it_again() -> None:
+    till, looked = Till(), []
+
+    @rt.hook("after_tool_result")
+    def once(context: rt.HookContext) -> object:
+        looked.append(context.payload.text)
+        return rt.Block("not yet") if len(looked) == 1 else None
+
+    async with agent_system([llm.tool_calls(to("bob")), "Done."], tools=till.tools, hooks=[once]) as (system, agent):
+        waiting = await parked(agent, "go")
+        await system.approvals.approve(waiting.request.id, reviewer="carol")
+        with pytest.raises(rt.HookBlocked):
+            await agent.ask(rt.Resume(waiting.run))
+        assert (await agent.ask(rt.Resume(waiting.run))).content == "Done."
+        assert [step.text for step in results(await agent.ask(rt.GetMemory()))] == ["sent to bob"]
+    assert till.done == ["sent bob"] and looked == ["sent to bob"] * 2
