@@ -181,7 +181,8 @@ if __name__ == "__main__":
     assert (done.stdout, done.stderr) == ("42\n", "")
 
 
-@pytest.mark.parametrize("face", [pytest.param("retinue", marks=pytest.mark.slow), "retinue.sync"])
+@pytest.mark.slow
+@pytest.mark.parametrize("face", ["retinue", "retinue.sync"])
 async def test_a_main_program_without_its_guard_is_told_so_and_starts_nothing_again(face: str, tmp_path: pathlib.Path) -> None:
     import subprocess
     import sys
@@ -285,7 +286,8 @@ async def test_a_child_is_ended_twice_without_harm() -> None:
     assert is_gone(pid) and our_zombies() == []
 
 
-@pytest.mark.parametrize("letter", [pytest.param("漢", marks=pytest.mark.slow), pytest.param("😀", marks=pytest.mark.slow), "\x01"])
+@pytest.mark.slow
+@pytest.mark.parametrize("letter", ["漢", "😀", "\x01"])
 async def test_a_very_long_text_of_any_letters_is_cut(letter: str) -> None:
     (long,) = await results((process_tools.repeat, {"letter": letter, "times": 16_000_000}), output_limit=1_000)
     assert long.ok and long.text.startswith(letter * 100) and long.text.endswith(letter * 100) and "left out" in long.text
