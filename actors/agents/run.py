@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import trio
+import trio.lowlevel
 
 from retinue.actors.agents.aggregators import Conversation, continued, default_aggregator
 from retinue.actors.agents.answering import Answering
@@ -261,6 +263,7 @@ class Turn:
 
     async def _ask_model(self) -> Completion:
         d, spent = self.d, self.spent
+        await trio.lowlevel.checkpoint_if_cancelled()  # a tool may have shielded itself; the run ends all the same
         request = await self._request()
         if "before_model_request" in d.phases:
             request = await self.run_hooks("before_model_request", request)
@@ -401,6 +404,7 @@ class Turn:
         seen = answer
         if "after_run" in self.d.phases:
             seen = await self.run_hooks("after_run", answer)
+        await trio.lowlevel.checkpoint_if_cancelled()  # who was told that nothing is remembered was told the truth
         self.items.append(answer if answer.formatted is None else own_message(answer, self.d.path))
         self.home.commit(self)
         if self.streamed:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 
 import retinue as rt
-from agent_players import Hanging, agent_system, calls, read
+from agent_players import Hanging, agent_system, calls, read, said_to
 from retinue import llm
 
 
@@ -223,3 +224,40 @@ async def test_after_a_cancelled_turn_the_history_is_one_that_a_model_takes() ->
             assert not open_calls
             open_calls = {call.id for call in each.tool_calls}
     assert last[-1].content == "two" or last[-1].content.endswith("two")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("how", ["cancel", "left"])
+async def test_a_run_whose_tool_shields_itself_ends_after_it_and_remembers_nothing(how: str, streamed: bool) -> None:
+    began, gate = trio.Event(), trio.Event()
+    told: list[llm.Complete] = []
+
+    async def stubborn() -> str:
+        """Does not listen."""
+        with trio.CancelScope(shield=True):
+            began.set()
+            await gate.wait()
+        return "done anyway"
+
+    async with agent_system(said_to(told, calls("stubborn"), "never", "next"), tools=[stubborn]) as (_, agent):
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                if streamed:
+                    await read(agent, "go")
+                else:
+                    with suppress(rt.RunCancelled):
+                        await agent.ask("go")
+
+            nursery.start_soon(ask)
+            await began.wait()
+            if how == "cancel":
+                assert await agent.ask(rt.Cancel())
+            else:
+                nursery.cancel_scope.cancel()
+            gate.set()
+        memory = await agent.ask(rt.GetMemory())
+        if not (streamed and how == "left"):  # then what was said and done is kept
+            assert memory.items == ()
+        assert [message.partial for message in memory.messages[1:]] in ([], [True])
+    assert len(told) == 1
