@@ -174,7 +174,10 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
             d.model = self._model
         else:
             from retinue.actors.llm.naming import model
+            from retinue.actors.llm.readiness import client_loaded
 
+            if isinstance(self._model, str) and not self._model.startswith("scripted:"):
+                await client_loaded()
             choice = model(self._model) if isinstance(self._model, str) else self._model
             d.model = await choice.spawn(ctx, name="model")
         d.box = ToolBox(
@@ -280,6 +283,9 @@ class Agent(Actor, TakesText[AgentMessage, AgentEvent]):
 
     def _keys(self, message: GetMemory | ClearMemory | GetState | LoadState) -> tuple[str, str]:
         """The key of the session that is meant, and that of the asker's own of this name. What is not its own, only root may name."""
+        if message.subject is None and message.tenant is None:
+            key = self._key(message.session)
+            return key, key
         return self._key(message.session, message.subject, message.tenant), self._key(message.session)
 
     # -- whose session -------------------------------------------------------------------------------------------------------------------------------

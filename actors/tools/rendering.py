@@ -35,6 +35,9 @@ CUT: Final = 200_000
 """Characters that are made of a value whose text would be many times `LONGEST_TEXT`."""
 
 
+_PLAIN: Final = 1 << 62
+
+
 def clean(text: str) -> str:
     """`text` as it can be sent: halves of surrogate pairs that stand alone become U+FFFD, those that belong together one character."""
     if text.isascii():
@@ -52,6 +55,8 @@ def text_of(value: Any) -> str:
         return clean(value)
     if value is None:
         return NO_OUTPUT
+    if type(value) is int and -_PLAIN < value < _PLAIN:  # as JSON has it; a longer one takes a while to write
+        return str(value)
     try:
         if isinstance(value, str):
             return clean(str.__str__(value))
