@@ -230,8 +230,6 @@ class Session(Actor):
     def _check_own(self, session: object, message: object = None) -> None:
         """Whatever comes to the session's own address: only what is sent under its subject's name is for it, and what its agent has vouched for."""
         security, key = self.ctx.security, self._key
-        if security.tenant is None and f"{session}:{security.subject}" == key:  # as nearly always
-            return
         if session_key(str(session), security.subject, security.tenant) == key or (
             message is not None and self._vouchers.take(key, message)
         ):

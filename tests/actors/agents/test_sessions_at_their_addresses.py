@@ -84,6 +84,21 @@ async def test_root_does_so_too_where_the_agent_has_a_grant_of_its_own() -> None
         assert said(await agent.ask(rt.GetMemory("s"), context=ada)) == []
 
 
+@pytest.mark.parametrize(
+    ("victim", "session", "eve", "other"),
+    [(("b", "c"), "a", ("c", None), "a:b"), (("b~", None), "s", ("b~t", None), "s"), (("b:", None), "s", ("b~c", None), "s")],
+)
+async def test_no_name_makes_another_subjects_session_ones_own(victim: Any, session: str, eve: Any, other: str) -> None:
+    async with agent_system(["noted"]) as (system, agent):
+        mine = system.authority.mint(victim[0], ["**"], tenant=victim[1])
+        theirs = system.authority.mint(eve[0], ["**"], tenant=eve[1])
+        await agent.ask(rt.AgentMessage("4711", session=session), context=mine)
+        at = system.registry.get(f"/user/agent/sessions/{session_key(session, *victim)}")
+        with pytest.raises(rt.Denied):
+            await at.ask(rt.GetMemory(other), context=theirs)
+        assert said(await agent.ask(rt.GetMemory(other), context=theirs)) == []
+
+
 def test_a_word_of_the_agents_is_good_once() -> None:
     vouchers = Vouchers()
     vouchers.leave("s:ada", rt.ClearMemory("s", subject="ada"))
