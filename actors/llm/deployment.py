@@ -24,6 +24,7 @@ from retinue.actors.llm.errors import ModelError, ModelNotInstalled, ScriptUnuse
 from retinue.actors.llm.events import Completed, ModelEvent
 from retinue.actors.llm.local import LocalServer
 from retinue.actors.llm.messages import Complete, CompleteStream
+from retinue.actors.llm.readiness import client_loaded
 from retinue.actors.llm.scripted import Line, Script, pieces_of
 from retinue.actors.llm.weights import SMOLLM2, find_weights, models_folder
 from retinue.actors.runtime.actor import Actor, handler
@@ -167,33 +168,52 @@ class OpenAICompatible(Deployment):
         proxies: bool = True,
         limit_field: str | None = None,
     ) -> None:
-        from retinue.actors.llm.endpoint import Endpoint  # httpx comes with it: not before an endpoint is wanted
-
         super().__init__(concurrency)
-        self._endpoint = Endpoint(
-            model=model,
-            base_url=base_url,
-            api_key=api_key,
-            profile=profile,
-            retries=retries,
-            timeouts=timeouts,
-            proxies=proxies,
-            limit_field=limit_field,
-            connections=concurrency,
-        )
+
+        def made() -> Endpoint:
+            from retinue.actors.llm.endpoint import Endpoint
+
+            return Endpoint(
+                model=model,
+                base_url=base_url,
+                api_key=api_key,
+                profile=profile,
+                retries=retries,
+                timeouts=timeouts,
+                proxies=proxies,
+                limit_field=limit_field,
+                connections=concurrency,
+            )
+
+        self._made = made
+        self._endpoint: Endpoint | None = None
+
+    async def on_start(self) -> None:
+        """Load the client, and get ready."""
+        await client_loaded()
+        self._endpoint = self._made()
+        await super().on_start()
+
+    def _started(self) -> Endpoint:
+        if self._endpoint is None:
+            raise DefinitionError(
+                f"{type(self).__name__}.on_start does not call `await super().on_start()`, so it has no endpoint: add that"
+            )
+        return self._endpoint
 
     async def complete_once(self, request: Complete) -> Completion:
         """Ask the endpoint."""
-        return await self._endpoint.complete(request)
+        return await self._started().complete(request)
 
     def stream_once(self, request: Complete) -> AsyncIterator[ModelEvent]:
         """Ask the endpoint, piece by piece."""
-        return self._endpoint.stream(request)
+        return self._started().stream(request)
 
     async def on_stop(self, reason: StopReason) -> None:
         """Close the connections."""
         del reason
-        await self._endpoint.aclose()
+        if self._endpoint is not None:
+            await self._endpoint.aclose()
 
 
 class Local(_Alone):
@@ -230,6 +250,7 @@ class Local(_Alone):
 
     async def on_start(self) -> None:
         """Load the weights and start the server."""
+        await client_loaded()
         from retinue.actors.llm.endpoint import Endpoint
 
         self._server = LocalServer(self._find(), model=SMOLLM2.name, context=self._context, threads=self._threads)

@@ -148,6 +148,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {provider.prefix: provider for provid
 """Those behind an endpoint, by prefix."""
 
 _LOCAL, _SCRIPTED = "local", "scripted"
+_OWN_ADDRESS: Final = "OPENAI_BASE_URL"
 _WITHOUT_A_KEY: Final = 'what works without: "local:smollm2" (a small model in this process) and "scripted:WORDS" (no model; it says WORDS)'
 
 
@@ -195,7 +196,9 @@ def model(
         Key(key)  # looked at now, so that a key that cannot be sent is told of before anything starts
     elif provider.needs_key:
         variables = " or ".join(provider.key_variables)
-        raise BadEndpoint(f'model "{prefix}:{_shown(wanted)}" needs a key: set {variables}, or give api_key=; {_WITHOUT_A_KEY}')
+        elsewhere = base_url is not None or (provider.address_variable == _OWN_ADDRESS and env.get(_OWN_ADDRESS, "").strip())
+        own = f'an endpoint of your own without keys is "endpoint:{_shown(wanted)}"; ' if elsewhere else ""
+        raise BadEndpoint(f'model "{prefix}:{_shown(wanted)}" needs a key: set {variables}, or give api_key=; {own}{_WITHOUT_A_KEY}')
     return Choice(
         kind="endpoint", model=wanted, address=check_address(address), api_key=key or None, profile=provider.profile, provider=prefix
     )
@@ -239,6 +242,9 @@ def _unknown(name: str, prefix: str, colon: str) -> str:
     prefixes = [*PROVIDERS, _LOCAL, _SCRIPTED]
     if not colon:
         # What is wrong is the missing provider: the name itself is not looked up among others' models.
+        first, slash, rest = name.strip().partition("/")
+        if slash and rest and first.lower() in prefixes:
+            return f'model "{_shown(name)}" has a slash for the colon: write "{first.lower()}:{_shown(rest)}"'
         return f'model "{_shown(name)}" has no provider: write provider:model, as in "openai:{_shown(name) or "gpt-4.1"}"; providers are {", ".join(prefixes)}'
     near = difflib.get_close_matches(prefix, prefixes, 1, 0.5)
     rest = name.partition(":")[2].strip()

@@ -402,6 +402,8 @@ __all__ = [
     "within",
 ]
 
+_MODULES = ("aio", "llm", "sync", "testing")  # `rt.llm` works also where nobody has imported it
+
 
 def __getattr__(name: str) -> object:
     """Load a public name's module when the name is first used, and keep the value, so that this runs once a name."""
@@ -414,6 +416,10 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         value = version("retinue")
+    elif name in _MODULES:
+        from importlib import import_module
+
+        value = import_module(f"{__name__}.{name}")
     else:
         raise AttributeError(f"module 'retinue' has no attribute {name!r}")
     globals()[name] = value

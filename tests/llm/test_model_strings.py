@@ -177,3 +177,20 @@ def test_no_provider_inherits_the_key_or_the_address_of_another(name):
 
 def test_a_local_server_is_never_sent_the_key_of_openai():
     assert model("ollama:x", environ={"OPENAI_API_KEY": KEY}).api_key is None
+
+
+def test_a_slash_for_the_colon_is_told_by_the_name_that_is_meant() -> None:
+    with pytest.raises(llm.BadEndpoint, match=r'"openai/gpt-4.1" has a slash for the colon: write "openai:gpt-4.1"'):
+        llm.model("openai/gpt-4.1", environ={})
+
+
+@pytest.mark.parametrize("said", ["environment", "argument"])
+def test_at_an_address_of_ones_own_without_a_key_the_name_that_needs_none_is_told(said: str) -> None:
+    address = "http://127.0.0.1:8765/v1"
+    environ = {"OPENAI_BASE_URL": address} if said == "environment" else {}
+    with pytest.raises(llm.BadEndpoint, match='an endpoint of your own without keys is "endpoint:tiny"'):
+        llm.model("openai:tiny", environ=environ, base_url=address if said == "argument" else None)
+    assert llm.model("endpoint:tiny", environ=environ, base_url=address).address == address
+    with pytest.raises(llm.BadEndpoint) as caught:
+        llm.model("openai:tiny", environ={})
+    assert "endpoint:" not in str(caught.value)

@@ -1,0 +1,57 @@
+"""The first endpoint of a program does not hold up its loop."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import threading
+
+import retinue as rt
+from retinue import llm
+
+loaded_in = []
+
+
+class Watcher:
+    def find_spec(self, name, path=None, target=None):
+        if name == "httpx":
+            loaded_in.append(threading.current_thread() is threading.main_thread())
+
+
+async def main():
+    sys.meta_path.insert(0, Watcher())
+    async with rt.ActorSystem("first") as system:
+        await system.spawn(WHAT)
+    print(loaded_in)
+
+
+rt.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    "what",
+    ['llm.OpenAICompatible, model="m", base_url="http://127.0.0.1:9/v1"', 'rt.Agent, model="ollama:tiny"'],
+    ids=["deployment", "agent"],
+)
+def test_the_client_of_the_first_endpoint_is_loaded_in_a_thread(what: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("WHAT", what)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (ended.stdout, ended.returncode) == ("[False]\n", 0), ended.stderr
+
+
+def test_the_modules_beside_the_actors_are_there_without_an_import_of_their_own() -> None:
+    code = "import retinue as rt; print(rt.llm.Scripted.__name__, rt.sync.ActorSystem.__module__, rt.aio.__name__, rt.testing.__name__)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    assert ended.stdout == "Scripted retinue.sync retinue.aio retinue.testing\n", ended.stderr
