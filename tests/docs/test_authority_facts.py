@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -57,7 +58,7 @@ def table(page: str, header: str) -> list[list[list[str]]]:
 
 def value(code: str) -> Any:
     """What the code stands for."""
-    return eval(code, {"rt": rt})
+    return eval(code, {"rt": rt, "Path": Path})
 
 
 def call(code: str) -> tuple[str, Mapping[str, Any]]:
