@@ -158,14 +158,11 @@ def shown(value: Any) -> str:
     if kind == "string":
         text = str(redact(value[: 4 * _LONGEST_SHOWN]))
         return f"the string {text!r}" if len(text) <= _LONGEST_SHOWN else f"a string of {len(value):,} characters"
-    if type(value) is Number and len(value.text) <= _LONGEST_SHOWN:
-        return f"the number {value.text}"
-    if kind in ("integer", "real"):
-        return (
-            "a number of too many digits"
-            if kind == "integer" and value.bit_length() > 128
-            else f"the number {float(value) if kind == 'real' else value!r}"
-        )
+    if kind == "real":
+        written = value.text if type(value) is Number else ""
+        return f"the number {written if 0 < len(written) <= _LONGEST_SHOWN else repr(float(value))}"
+    if kind == "integer":
+        return "a number of too many digits" if value.bit_length() > 128 else f"the number {value!r}"
     if kind == "boolean":
         return "true" if value else "false"
     return {"null": "null", "array": "an array", "object": "an object"}.get(kind) or f"an object of type {type(value).__name__}"

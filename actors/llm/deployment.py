@@ -31,7 +31,8 @@ from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.pools import Pool
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.watch import StopReason
-from retinue.mailbox.messages import Request, message
+from retinue.mailbox.errors import Unhandled
+from retinue.mailbox.messages import Message, Request, message
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ class Deployment(Actor):
         _check_number("concurrency", concurrency, int, 1, 1024)
         self._concurrency = concurrency
         self._workers: Ref[_Worker] | None = None
+
+    @classmethod
+    def coerce(cls, message: object, *, streamed: bool) -> Message | None:
+        """A str is refused by the request that it should be."""
+        if isinstance(message, str):
+            kind = "CompleteStream" if streamed else "Complete"
+            raise Unhandled(f"a model was sent a str: send llm.{kind}.of(text). An rt.Agent with this model takes the text itself")
+        return None
 
     async def complete_once(self, request: Complete) -> Completion:
         """Answer one request. What goes wrong is raised as a `ModelError`."""
@@ -369,9 +378,16 @@ class Scripted(_Alone):
 
 def _unused(path: str, count: int, first: object) -> str:
     return (
-        f"the script of {path} was not used up: {count} line{'s were' if count > 1 else ' was'} never said, the first of them {first!r:.100}. "
+        f"the script of {path} was not used up: {count} line{'s were' if count > 1 else ' was'} never said, the first of them {_in_words(first)}. "
         f"Was the model asked less often than you thought?"
     )
+
+
+def _in_words(line: object) -> str:
+    if isinstance(line, Completion) and line.tool_calls:
+        return f"calls {', '.join(call.name for call in line.tool_calls[:5])}"
+    text = repr(line.text if isinstance(line, Completion) else line)
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 async def assert_used_up(model: Ref[Any]) -> None:

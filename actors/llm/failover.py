@@ -11,10 +11,11 @@ import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import trio
 
+from retinue.actors.llm.choose import Choice
 from retinue.actors.llm.deployment import Deployment
 from retinue.actors.llm.errors import AllMembersFailed, BadReply, ContextOverflow, ModelError, ModelFailed, ModelInterrupted, ModelTimeout
 from retinue.actors.llm.events import Completed, ModelEvent, Retrying
@@ -24,9 +25,6 @@ from retinue.actors.llm.standing import Asking, Cooling, Member, MemberState, St
 from retinue.actors.runtime.actor import handler
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.messages import Request, message
-
-if TYPE_CHECKING:
-    from retinue.actors.llm.choose import Choice
 
 __all__ = ["Failover", "GetMembers", "MemberState", "Pool"]
 
@@ -49,7 +47,7 @@ class Members(Deployment):
 
     def __init__(
         self,
-        members: Sequence[Ref[Any] | str],
+        members: Sequence[Ref[Any] | Choice | str],
         *,
         cooldown: float = 30.0,
         auth_cooldown: float = 600.0,
@@ -186,7 +184,7 @@ class Failover(Members):
     one asker tries it, and the others follow when it has answered. Where all cool down, the one that is ready first is asked.
 
     Args:
-        members: Refs of deployments, or models' names such as "openai:gpt-4.1" (which it starts, without retries). Others may use the refs too.
+        members: Refs of deployments; or models' names such as "openai:gpt-4.1" and what `llm.model` chose, which it starts, without retries. Others may use the refs too.
         cooldown: Seconds that a member is left alone after a failure, unless the endpoint says how long; default 30.
         auth_cooldown: Seconds after what will not mend itself (key, quota, address, model's name); default 600.
         longest_cooldown: The most that an endpoint's `Retry-After` counts for, in seconds; default 3,600.
@@ -218,9 +216,11 @@ def _checked(members: object, kind: str) -> list[Ref[Any] | Choice]:
     for member in members:
         if isinstance(member, str):
             found.append(model(member))
+        elif isinstance(member, Choice):
+            found.append(member)
         elif not isinstance(member, Ref):
             raise TypeError(
-                f'a member of a {kind} is a {type(member).__name__}: give the ref of a deployment, or a name such as "openai:gpt-4.1"'
+                f'a member of a {kind} is a {type(member).__name__}: give the ref of a deployment, what llm.model(…) chose, or a name such as "openai:gpt-4.1"'
             )
         elif member in found:
             raise ValueError(f"{member.path} is a member of a {kind} twice: name each member once")

@@ -170,8 +170,9 @@ def refused_parameter(status: int, body: bytes, optional: Collection[str], *, sa
         answer = json.loads(body)
     except (ValueError, RecursionError):
         answer = {"message": body[:1000].decode("utf-8", "replace")}
-    if isinstance(answer, dict) and isinstance(answer.get("detail"), list):
-        return _misplaced(answer["detail"], optional)
+    details = answer.get("detail") if isinstance(answer, dict) else None
+    if isinstance(details, list):
+        return _misplaced(details, optional)
     text = _error_text(answer)[:2000]
     inner = answer.get("error") if isinstance(answer, dict) else None
     param = str(inner.get("param") or "") if isinstance(inner, dict) else ""

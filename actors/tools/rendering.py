@@ -78,7 +78,7 @@ def _error_text(error: BaseException, left: list[int]) -> str:
         text = ""
     if issubclass(type(error), BaseExceptionGroup):
         inner: list[str] = []
-        for one in BaseExceptionGroup.exceptions.__get__(error)[:5]:
+        for one in _exceptions_of(error)[:5]:
             if left[0] <= 0:  # one exception may be in a group, and the group in others, any number of times
                 break
             left[0] -= 1
@@ -88,6 +88,9 @@ def _error_text(error: BaseException, left: list[int]) -> str:
         text = f"{text[:ERROR_LIMIT]}…"
     return f"{kind}: {text}" if text else kind
 
+
+_exceptions_of: Final[Any] = BaseExceptionGroup.__dict__["exceptions"].__get__
+"""Gives those of a group, whatever its class says of them."""
 
 _name: Final[Any] = type.__dict__["__name__"].__get__
 """Gives a class's name, whatever its metaclass says of it."""

@@ -355,6 +355,7 @@ async def test_an_asyncio_loop_that_a_tool_would_end_goes_on_for_all(how: str) -
                 for _ in range(3):
                     nursery.start_soon(executor.ask, spoils.decode({"really": False}))
                 assert (await executor.ask(spoils.decode({"really": really}))).text == "fine"
+    assert all(isinstance(task.exception(), SystemExit) for task in left)
 
 
 async def test_nothing_is_left_of_a_normal_run() -> None:
