@@ -129,6 +129,10 @@ def _check(given: inspect.Parameter, where: str) -> None:
         raise DefinitionError(
             f"{where} is {stars}{given.name}, so nothing says what a model may give: name each parameter, or take one of type list[…] or dict[str, …]"
         )
+    if given.annotation is inspect.Parameter.empty and given.name == "self":
+        raise DefinitionError(
+            f"{where} is the object that a method belongs to: give the method of an object, tools=[thing.method] and not tools=[Thing.method]"
+        )
     if given.annotation is inspect.Parameter.empty:
         raise DefinitionError(
             f"{where} has no type, so a model cannot be told what to give. Write `{given.name}: str`, or whatever it is; `{given.name}: Any` for any JSON value"

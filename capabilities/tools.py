@@ -151,7 +151,8 @@ def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
         return tools_of_toolkit(given)
     if isinstance(given, str):
         raise DefinitionError(
-            f"{given!r} is the name of a tool, and names are looked up in a registry or a folder first: give the tool itself"
+            f"{given!r:.100} is a text and no tool. Is it what a tool gave? Then leave out the brackets, tools=[get_weather] and not tools=[get_weather()]. Names of tools are "
+            "looked up in a registry or a folder first: give the tool itself"
         )
     if not callable(given):
         if callable(getattr(type(given), "ask", None)):

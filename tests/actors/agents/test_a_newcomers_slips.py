@@ -12,6 +12,7 @@ import pytest
 import retinue as rt
 from agent_players import agent_system, results
 from retinue import aio, llm, sync
+from retinue.actors.llm.deployment import _in_words
 from retinue.actors.tools.executor import executor_class
 
 
@@ -207,3 +208,48 @@ async def test_an_answer_that_an_output_guardrail_changes_is_in_the_error_as_it_
 def test_the_watchdogs_advice_for_a_tool_is_one_for_tools() -> None:
     tool = rt.tool(lambda: "x", name="idle", description="Idles.")
     assert "plain `def`" in executor_class(tool)._instead_of_blocking
+
+
+async def test_what_a_tool_gave_among_the_tools_is_told_by_the_brackets_that_are_too_many() -> None:
+    def get_weather() -> str:
+        return "sunny"
+
+    assert "tools=[get_weather] and not tools=[get_weather()]" in await refused(tools=[get_weather()])
+
+
+async def test_the_method_of_a_class_among_the_tools_is_told_to_be_one_of_an_object() -> None:
+    class Thing:
+        def go(self, where: str) -> str:
+            return where
+
+    assert "tools=[thing.method] and not tools=[Thing.method]" in await refused(tools=[Thing.go])
+
+
+async def test_a_model_that_is_sent_a_text_names_the_request_that_it_should_be() -> None:
+    async with rt.ActorSystem("model") as system:
+        model: Any = await system.spawn(llm.Scripted, "Hello!")
+        with pytest.raises(rt.Unhandled, match=r"send llm\.Complete\.of\(text\)"):
+            await model.ask("hi")
+        with pytest.raises(rt.Unhandled, match=r"send llm\.CompleteStream\.of\(text\)"):
+            async with model.stream("hi"):
+                pass
+        with pytest.raises(rt.Unhandled, match="is no message; derive its class"):
+            await model.ask(5)
+
+
+async def test_what_was_chosen_for_a_model_is_a_member_of_a_failover() -> None:
+    async with rt.ActorSystem("model") as system:
+        model = await system.spawn(llm.Failover, [llm.model("scripted:Hello!")])
+        assert (await model.ask(llm.Complete.of("hi"))).text == "Hello!"
+
+
+async def test_a_script_that_was_not_used_up_names_the_tools_that_its_next_line_calls() -> None:
+    async with rt.ActorSystem("model") as system:
+        model = await system.spawn(llm.Scripted, [llm.tool_calls(("go", {})), "x" * 1_000])
+        with pytest.raises(llm.ScriptUnused, match="2 lines"):
+            await llm.assert_used_up(model)
+        assert _in_words(llm.tool_calls(("go", {}), ("come", {}))) == "calls go, come"
+        assert _in_words("x" * 1_000) == "'" + "x" * 98 + "…"
+        assert _in_words(llm.Completion("Hello!")) == "'Hello!'"
+        await model.ask(llm.Complete.of("a"))
+        await model.ask(llm.Complete.of("b"))

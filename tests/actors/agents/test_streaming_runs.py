@@ -169,7 +169,9 @@ async def test_a_retry_of_the_deployment_is_a_notice() -> None:
         model = await system.spawn(Retries, name="model")
         agent = await system.spawn(rt.Agent, model=model, name="agent")
         events = await read(agent, "go")
-    assert [(event.kind, event.text) for event in events if isinstance(event, rt.Notice)] == [("retrying", "status 503")]
+    assert [(event.kind, event.text) for event in events if isinstance(event, rt.Notice)] == [
+        ("retrying", "asked again in 0.1 s (attempt 2): status 503")
+    ]
 
 
 async def test_many_streams_at_once_do_not_mix() -> None:
