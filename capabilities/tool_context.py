@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, Protocol, TypeVar, final
+from typing import Any, NoReturn, Protocol, TypeVar, final, overload
 
+from retinue.mailbox.messages import Request
 from retinue.security.context import SecurityContext
 
 __all__ = ["ToolContext", "ToolHost"]
@@ -63,11 +64,17 @@ class ToolContext:
         """The customer or organisation that it is made for, or None."""
         return None if self.security is None else self.security.tenant
 
+    @overload
+    async def ask(self, ref: Any, message: Request[T], **options: Any) -> T: ...
+
+    @overload
+    async def ask(self, ref: Any, message: object, **options: Any) -> Any: ...
+
     async def ask(self, ref: Any, message: Any, **options: Any) -> Any:
         """Ask an actor, under the authority of this very call; for `async def` tools.
 
         Args:
-            ref: Whom.
+            ref: Whom; a twin's ref, of a script or of asyncio, will do too.
             message: The message.
             options: As `Ref.ask` takes them.
 
@@ -76,6 +83,12 @@ class ToolContext:
             Denied: The call's authority does not permit it; and whatever the ask raises.
         """
         return await self._where().ask(ref, message, options)
+
+    @overload
+    def ask_from_thread(self, ref: Any, message: Request[T], **options: Any) -> T: ...
+
+    @overload
+    def ask_from_thread(self, ref: Any, message: object, **options: Any) -> Any: ...
 
     def ask_from_thread(self, ref: Any, message: Any, **options: Any) -> Any:
         """The same for a plain `def` tool: it runs in a thread, and waits there for the answer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import attrs
 
@@ -147,7 +147,8 @@ def _fields(signature: Signature, schemas: Schemas, label: str, source: str) -> 
         try:
             shape = schemas.shape(annotation)
         except Unsupported as error:
-            raise DefinitionError(f"the tool {label!r} ({source}): its parameter {parameter.name!r} is of type {error}") from None
+            within = "" if isinstance(annotation, type) and not get_args(annotation) else f"{annotation}, in which is "
+            raise DefinitionError(f"the tool {label!r} ({source}): its parameter {parameter.name!r} is of type {within}{error}") from None
         if parameter.default is None and "null" not in shape.kinds:  # `days: int = None` means that None may be given
             shape = optional(shape, NULL)
         fields.append(MessageField(parameter.name, names[parameter.name], annotation, shape, parameter.default))

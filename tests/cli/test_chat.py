@@ -307,3 +307,20 @@ def test_the_embedded_model_talks_without_a_key() -> None:
     result = chat(given="What is the capital of France?\n")
     assert result.exit_code == 0, result.output
     assert "Paris" in result.stdout
+
+
+def test_the_model_may_be_named_without_its_option() -> None:
+    result = chat("scripted:Hello!")
+    assert (result.exit_code, "Hello!" in result.output) == (0, True)
+
+
+def test_a_model_is_named_once() -> None:
+    result = chat("scripted:Hello!", "--model", "scripted:Bye!")
+    assert result.exit_code == 2
+    assert "two models are named, 'scripted:Hello!' and 'scripted:Bye!': leave one out" in result.output
+
+
+def test_a_missing_key_is_told_by_what_one_does_in_a_shell() -> None:
+    result = chat("openai:gpt-4.1", "--live")
+    assert result.exit_code == 1
+    assert "needs a key: set OPENAI_API_KEY; what works without" in result.output

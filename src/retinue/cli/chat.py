@@ -24,6 +24,7 @@ INTERRUPTED: Final = 130
 
 
 @click.command()
+@click.argument("named", metavar="[PROVIDER:MODEL]", required=False)
 @click.option("--model", "name", metavar="PROVIDER:MODEL", help="Whom to talk to: openai:gpt-4.1, ollama:llama3.2, local:smollm2 …")
 @click.option(
     "--live", is_flag=True, help="Let it ask an endpoint: --model's, or that of OPENAI_BASE_URL, RETINUE_MODEL. This may cost money."
@@ -42,8 +43,8 @@ INTERRUPTED: Final = 130
     type=click.Path(path_type=Path, file_okay=False),
     help="Look for weights, and keep them, in the `models` folder of this folder, in the place of the user's cache.",
 )
-def chat(name: str | None, instructions: str, files: tuple[Path, ...], data_dir: Path | None, *, live: bool) -> None:
-    """Talk to an agent in the terminal.
+def chat(named: str | None, name: str | None, instructions: str, files: tuple[Path, ...], data_dir: Path | None, *, live: bool) -> None:
+    """Talk to an agent in the terminal: one with the model PROVIDER:MODEL, which is the same as --model.
 
     A line is a message, the answer is printed while it is made.
 
@@ -53,6 +54,9 @@ def chat(name: str | None, instructions: str, files: tuple[Path, ...], data_dir:
     Without --live no endpoint is asked: the model is the small one in this very process, where the extra `local` is installed, else a script. Without a terminal
     the lines of standard input are the messages, answers go to standard output, all else to standard error; exit code 1 where one of them failed.
     """
+    if named is not None and name is not None:
+        raise click.UsageError(f"two models are named, {named!r} and {name!r}: leave one out")
+    name = name if named is None else named
     _prepare_streams()
     import retinue as rt
     from retinue.cli.chatting import Chat
@@ -66,13 +70,18 @@ def chat(name: str | None, instructions: str, files: tuple[Path, ...], data_dir:
             agent = system.spawn(rt.Agent, model=choice, tools=tools, instructions=instructions, name="agent", **manner)
             failures = Chat(system, agent, counts_cost=choice.kind == "endpoint").run()
     except rt.RetinueError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(_for_a_shell(str(error))) from None
     except OSError as error:
         raise click.ClickException(f"what the agent says cannot be written: {error.strerror or error}") from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     if failures and not sys.stdin.isatty():
         raise SystemExit(1)
+
+
+def _for_a_shell(text: str) -> str:
+    """The text without what only a program can do."""
+    return text.replace(", or give api_key=", "").replace(", or give base_url=", "")
 
 
 def _prepare_streams() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import Any
 
 import attrs
@@ -253,3 +254,10 @@ async def test_a_script_that_was_not_used_up_names_the_tools_that_its_next_line_
         assert _in_words(llm.Completion("Hello!")) == "'Hello!'"
         await model.ask(llm.Complete.of("a"))
         await model.ask(llm.Complete.of("b"))
+
+
+async def test_a_part_of_a_parameters_type_that_no_model_can_give_is_told_with_the_whole_type() -> None:
+    def send(over: list[socket.socket]) -> str:
+        return str(over)
+
+    assert "its parameter 'over' is of type list[socket.socket], in which is " in await refused(tools=[send])
