@@ -216,6 +216,25 @@ async def test_one_approval_for_two_calls_that_are_the_same_does_one_of_them_and
     assert till.done == ["sent bob"] * 2
 
 
+async def test_two_calls_that_are_the_same_and_wait_within_their_run_are_approved_one_by_one() -> None:
+    till = Till()
+    async with (
+        agent_system([llm.tool_calls(to("bob"), to("bob")), "Done."], tools=till.tools, wait_for_approvals=True) as (system, agent),
+        trio.open_nursery() as nursery,
+    ):
+
+        async def approve() -> None:
+            while True:
+                for request in await system.approvals.pending():
+                    await system.approvals.approve(request.id, reviewer="carol")
+                await trio.sleep(0.005)
+
+        nursery.start_soon(approve)
+        assert (await agent.ask("go", timeout=20)).content == "Done."
+        nursery.cancel_scope.cancel()
+    assert till.done == ["sent bob"] * 2
+
+
 async def decided(system: Any, agent: Any, wait: bool, changes: dict[str, Any]) -> tuple[str, rt.Step]:
     """What an agent answers after its call was edited and approved, and the result of the call."""
     answer = ""
