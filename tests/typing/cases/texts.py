@@ -69,7 +69,7 @@ async def in_the_loop(talker: rt.Ref[Talker], special: rt.Ref[Special], plain: r
     plain.tell("hi")  # error
     await plain.send("hi")  # error
     plain.stream("hi")  # error
-    rt.CarriedApprovals() + ["token"]  # error
+    rt.CarriedApprovals() + ["token"]  # noqa: RUF005  # error
 
 
 def virtual(talkers: rt.Virtual[Talker]) -> None:
