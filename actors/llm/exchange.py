@@ -241,6 +241,11 @@ class Exchange:
                     f"{self._where} has a certificate that is not trusted ({tidy(below.verify_message)}): is the address right? "
                     f"SSL_CERT_FILE names a file of authorities to trust"
                 )
+            if isinstance(below, ssl.SSLError) and below.reason == "WRONG_VERSION_NUMBER":
+                self.hopeless = True
+                return ModelUnreachable(
+                    f"{self._where} does not answer in TLS ({reason}): is its address one with http:// instead of https://?"
+                )
         return ModelUnreachable(f"{self._where} cannot be connected to ({reason}): is it running, and is the address right?")
 
     def _too_slow(self) -> ModelTimeout:

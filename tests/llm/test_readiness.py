@@ -7,6 +7,10 @@ import sys
 
 import pytest
 
+import retinue as rt
+from openai_loopback import completion, loopback
+from retinue import llm
+
 PROGRAM = """
 import sys
 import threading
@@ -55,3 +59,11 @@ def test_the_modules_beside_the_actors_are_there_without_an_import_of_their_own(
     code = "import retinue as rt; print(rt.llm.Scripted.__name__, rt.sync.ActorSystem.__module__, rt.aio.__name__, rt.testing.__name__)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
     assert ended.stdout == "Scripted retinue.sync retinue.aio retinue.testing\n", ended.stderr
+
+
+async def test_https_to_what_speaks_plain_http_is_told_so() -> None:
+    with loopback(completion("hi")) as server:
+        async with rt.ActorSystem("first") as system:
+            model = await system.spawn(llm.OpenAICompatible, model="m", base_url=server.url.replace("http:", "https:"), retries=0)
+            with pytest.raises(llm.ModelUnreachable, match="does not answer in TLS .*http:// instead of https://"):
+                await model.ask(llm.Complete.of("hi"))
