@@ -68,7 +68,7 @@ def test_the_program_runs_and_prints_what_is_shown(snippet: Snippet, tmp_path: P
         ("import threading\nthreading.Timer(0.05, print, ['late']).start()", 0, "late", ""),
         ("import atexit\natexit.register(print, 'at the end')", 0, "at the end", ""),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", -9, "", ""),
-        ("import retinue as rt\nrt.sync.ActorSystem", 1, "", "has no attribute 'sync'"),
+        ("import retinue as rt\nrt.gateway.Gateway", 1, "", "has no attribute 'gateway'"),
         ("import threading\nprint(threading.active_count(), threading.current_thread() is threading.main_thread())", 0, "1 True", ""),
     ],
 )
