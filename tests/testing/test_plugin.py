@@ -461,4 +461,4 @@ def test_loading_the_plugin_loads_neither_the_actor_core_nor_trio(tmp_path):
     program = f"import sys, pytest; pytest.main({options}); print('loaded', *(name for name in sys.modules if name.startswith(('retinue', 'trio'))))"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     loaded = set(re.search(r"loaded (.*)", done.stdout)[1].split())
-    assert loaded == {"retinue", "retinue.actors", "retinue.actors.testing", "retinue.actors.testing.plugin"}
+    assert loaded == {"retinue", "retinue._homes", "retinue.actors", "retinue.actors.testing", "retinue.actors.testing.plugin"}

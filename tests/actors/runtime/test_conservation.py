@@ -24,7 +24,12 @@ def test_no_promise_is_broken_in_30_schedules_in_which_everything_happens() -> N
     assert broken_by(range(30)) == {}
     deeds = {*(deed.__name__ for deed in OUTSIDE), *(f"{deed} at once" for deed in DEEDS)}
     letters = {"stopped", "mailbox_full", "dropped_oldest", "dropped_newest", "conflated", "poison", "denied", "withdrawn", "late_reply"}
-    assert {word for word in deeds | letters | {"expired", "system_closed", "cancelled", "lagged"} if not DONE[word]} == set()
+    wanted = deeds | letters | {"expired", "system_closed", "cancelled", "lagged"}
+    for first in range(10_500, 10_590, 30):  # what happens in a thread hangs on the machine, too: now and then a few more are needed
+        if all(DONE[word] for word in wanted):
+            break
+        assert broken_by(range(first, first + 30)) == {}
+    assert {word for word in wanted if not DONE[word]} == set()
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ async def test_a_cancelled_asker_does_not_wait_for_a_hung_thread(gate: Gate) -> 
 
 
 async def test_once_all_threads_hang_a_call_is_answered_at_once_and_goes_through_again_when_one_comes_back(gate: Gate) -> None:
-    @rt.tool(timeout=0.05, concurrency=2)
+    @rt.tool(timeout=0.5, concurrency=2)  # long enough for a thread to begin on a busy machine
     def hang(really: bool) -> str:
         """Hangs."""
         return gate() if really else "did not"
