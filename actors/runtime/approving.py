@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -76,7 +77,7 @@ class DeskWay:
         DefinitionError: `reviewer` cannot be called, or a time is no number of seconds.
     """
 
-    __slots__ = ("_book", "_folder", "_kernel", "_lifetime", "_reviewer", "_timeout")
+    __slots__ = ("_book", "_folder", "_kernel", "_lifetime", "_making", "_reviewer", "_timeout")
 
     def __init__(
         self, kernel: Kernel, folder: Path | None, reviewer: Reviewer | None, reviewer_timeout: float, lifetime: float = APPROVAL_LIFETIME
@@ -93,6 +94,7 @@ class DeskWay:
         self._reviewer = reviewer
         self._timeout = float(reviewer_timeout)
         self._book: SystemApprovals | None = None
+        self._making = threading.Lock()  # the twins' users look from threads of their own, while the gate does from the loop: there is one book, whoever is first
 
     async def _desk(self) -> ConsentDesk:
         """The desk itself. The first time its modules are loaded, and the libraries beneath them: not in the loop."""
@@ -106,7 +108,9 @@ class DeskWay:
         if self._book is None:
             from retinue.actors.approvals.book import SystemApprovals
 
-            self._book = SystemApprovals(self._kernel, self._folder, self._reviewer, self._timeout, self._lifetime)
+            with self._making:
+                if self._book is None:
+                    self._book = SystemApprovals(self._kernel, self._folder, self._reviewer, self._timeout, self._lifetime)
         return self._book
 
     async def consider(self, question: Question, approvals: Sequence[str]) -> Consent:
