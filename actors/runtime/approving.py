@@ -94,7 +94,8 @@ class DeskWay:
         self._reviewer = reviewer
         self._timeout = float(reviewer_timeout)
         self._book: SystemApprovals | None = None
-        self._making = threading.Lock()  # the twins' users look from threads of their own, while the gate does from the loop: there is one book, whoever is first
+        # The twins' users look from threads of their own, while the gate does from the loop: there is one book, whoever is first.
+        self._making = threading.Lock()
 
     async def _desk(self) -> ConsentDesk:
         """The desk itself. The first time its modules are loaded, and the libraries beneath them: not in the loop."""

@@ -392,10 +392,10 @@ def test_nobody_gets_more_than_everybody_on_the_way_had() -> None:
     ways = ("timers", "found", "at: closed", "at: adopted", "at: worker", "at: virtual", *(f"made: {kind}" for kind in MANY))
     words = ("refused: deny", "refused: ended", "refused: lineage", "spawned", "own", *ways)
     found = Counter(run(Derivation, 40, derandomize=True))
-    for number in range(1, 6):  # what is drawn hangs on the constants in the code, too: now and then one of the ways is not among it
+    for more in range(1, 6):  # what is drawn hangs on the constants in the code, too: now and then one of the ways is not among it
         if all(found[word] for word in words):
             break
-        found += run(seed(number)(type("Another", (Derivation,), {})), 40)
+        found += run(seed(more)(type("Another", (Derivation,), {})), 40)
     assert found["steps"] > 300
     executed, refused = found["ran"], sum(found[word] for word in ("refused", "refused: ended", "refused: lineage"))
     assert executed > 0.15 * (executed + refused)
