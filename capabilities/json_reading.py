@@ -7,6 +7,7 @@ import re
 from typing import Any, Final, NoReturn
 
 from retinue.capabilities.schema_shapes import Number
+from retinue.security.whole_texts import whole
 
 __all__ = ["LONGEST", "MAX_DEPTH", "BrokenJson", "read", "read_exactly", "without_surrogates"]
 
@@ -129,13 +130,7 @@ def _check_depth(text: str) -> None:
 def without_surrogates(value: Any) -> Any:
     """The value, each half of a surrogate pair in it replaced by U+FFFD: half a character cannot be sent, stored or printed. Raises BrokenJson where that makes two keys one."""
     if type(value) is str:
-        if value.isascii():
-            return value
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return value
+        return whole(value)
     if type(value) is list:
         return [without_surrogates(item) for item in value]
     if type(value) is dict:

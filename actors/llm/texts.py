@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
+from retinue.security.whole_texts import whole
+
 __all__ = ["Mender", "whole"]
-
-
-def whole(text: str) -> str:
-    """Replace lone surrogates by U+FFFD: JSON can carry them, and no file, no terminal and no other endpoint takes them."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 class Mender:

@@ -9,8 +9,8 @@ from typing import Any, Final
 import trio
 
 from retinue.actors.tools.child import Child, how_it_ended
-from retinue.actors.tools.rendering import clean
 from retinue.capabilities.tool_results import ToolResult
+from retinue.security.whole_texts import whole
 
 __all__ = ["Kernel", "Kernels"]
 
@@ -83,7 +83,7 @@ class Kernel:
         assert child is not None
         child.renew()
         reply = _content(await child.exchange(json.dumps({"code": code}).encode()))
-        printed = clean(child.printed.text())
+        printed = whole(child.printed.text())
         if reply is None:
             ended = how_it_ended(await self._kill())
             return ToolResult.failed("exit", _joined(printed, f"The kernel {ended}: {LOST}"))
@@ -101,7 +101,7 @@ class Kernel:
             reply = await child.exchange(json.dumps({"path": sys.path, "ipython": self._ipython}).encode())
             if reply is not None:
                 return None
-        said = clean(child.printed.text())[-1_000:]
+        said = whole(child.printed.text())[-1_000:]
         ended = how_it_ended(await self._kill())
         return ToolResult.failed("exit", f"the kernel {ended} before it was ready, within {START_TIMEOUT:g} s. {said}".strip())
 
@@ -196,7 +196,7 @@ def _content(reply: bytes | None) -> dict[str, Any] | None:
     try:
         content = json.loads(reply)
         if type(content["ok"]) is bool and type(content["text"]) is str:
-            return {"ok": content["ok"], "text": clean(content["text"])}
+            return {"ok": content["ok"], "text": whole(content["text"])}
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return None

@@ -8,10 +8,10 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.tools.child import Child, how_it_ended
-from retinue.actors.tools.rendering import clean
 from retinue.actors.tools.results import finished
 from retinue.capabilities.tool_results import ToolResult
 from retinue.security.errors import DefinitionError
+from retinue.security.whole_texts import whole
 
 if TYPE_CHECKING:
     from retinue.capabilities.tools import Tool
@@ -81,7 +81,7 @@ async def call_in_process(tool: Tool[..., Any], place: dict[str, Any], message: 
 def _result(tool: Tool[..., Any], reply: bytes | None, code: int | None, printed: str) -> ToolResult:
     content = _content(reply)
     if content is None:
-        last = clean(printed.strip()[-LAST_WORDS:])
+        last = whole(printed.strip()[-LAST_WORDS:])
         said = f". It said last:\n{last}" if last else ""
         return ToolResult.failed("exit", f"the process of the tool {tool.name!r} {how_it_ended(code)} before the tool returned{said}")
     if content["made"]:
@@ -89,7 +89,7 @@ def _result(tool: Tool[..., Any], reply: bytes | None, code: int | None, printed
     if not content["ok"]:
         return ToolResult.failed("raised", f"the tool {tool.name!r} raised {content['text']}")
     if content["none"] and printed.strip():
-        return ToolResult(True, clean(printed))
+        return ToolResult(True, whole(printed))
     return ToolResult(True, content["text"])
 
 
@@ -100,7 +100,7 @@ def _content(reply: bytes | None) -> dict[str, Any] | None:
     try:
         content = json.loads(reply)
         if type(content["ok"]) is bool and type(content["text"]) is str:
-            plain = {"ok": content["ok"], "text": clean(content["text"]), "none": content.get("none") is True}
+            plain = {"ok": content["ok"], "text": whole(content["text"]), "none": content.get("none") is True}
             return plain | {"made": content.get("made") is True, "error": content.get("error")}
     except (ValueError, KeyError, TypeError, RecursionError):
         pass

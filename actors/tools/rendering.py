@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-__all__ = ["LONGEST_TEXT", "NO_OUTPUT", "Joined", "bounded", "clean", "error_text", "text_of"]
+__all__ = ["LONGEST_TEXT", "NO_OUTPUT", "Joined", "bounded", "error_text", "text_of"]
 
 NO_OUTPUT: Final = "done, no output"
 """What the model is told of a tool that returned None: an empty text makes models call it again."""
@@ -38,29 +38,27 @@ CUT: Final = 200_000
 _PLAIN: Final = 1 << 62
 
 
-def clean(text: str) -> str:
-    """`text` as it can be sent: halves of surrogate pairs that stand alone become U+FFFD, those that belong together one character."""
+def _clean(text: str) -> str:
+    """`whole`, which is loaded where there is something for it to do: a tool's own process seldom needs it."""
     if text.isascii():
         return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    from retinue.security.whole_texts import whole
+
+    return whole(text)
 
 
 def text_of(value: Any) -> str:
     """The text for a value: a str as it is, None as "done, no output", data as JSON, anything else as its `repr`, cut off. Never raises."""
     if type(value) is str:
-        return clean(value)
+        return _clean(value)
     if value is None:
         return NO_OUTPUT
     if type(value) is int and -_PLAIN < value < _PLAIN:  # as JSON has it; a longer one takes a while to write
         return str(value)
     try:
         if isinstance(value, str):
-            return clean(str.__str__(value))
-        return clean(_json(value))
+            return _clean(str.__str__(value))
+        return _clean(_json(value))
     except BaseException:  # what a value does when it is looked into is anybody's code: a KeyboardInterrupt of it is no user's
         return _shown(value)
 
@@ -73,7 +71,7 @@ def error_text(error: BaseException) -> str:
 def _error_text(error: BaseException, left: list[int]) -> str:
     kind = _name(type(error))
     try:
-        text = clean(str(error)).strip()
+        text = _clean(str(error)).strip()
     except BaseException:
         text = ""
     if issubclass(type(error), BaseExceptionGroup):
@@ -123,7 +121,7 @@ class Joined:
         """Takes one more item."""
         self.count += 1
         if isinstance(item, str):
-            text = clean(item)
+            text = _clean(item)
         else:
             text = text_of(item)
             if self._parts and not self._parts[-1].endswith("\n"):
@@ -142,7 +140,7 @@ class Joined:
 
 def _shown(value: Any) -> str:
     try:
-        return clean(bounded(repr(value), REPR_LIMIT))
+        return _clean(bounded(repr(value), REPR_LIMIT))
     except BaseException:
         return f"<{_name(type(value))}, which cannot be shown>"
 

@@ -10,10 +10,11 @@ import trio
 
 from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.tools.bounding import Exited
-from retinue.actors.tools.rendering import Joined, clean, error_text, text_of
+from retinue.actors.tools.rendering import Joined, error_text, text_of
 from retinue.capabilities.places import raised_through
 from retinue.capabilities.tool_results import ERROR_KINDS, Artifact, ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError, NoContext
+from retinue.security.whole_texts import whole
 
 if TYPE_CHECKING:
     from retinue.capabilities.tools import Tool
@@ -33,7 +34,7 @@ def finished(tool: Tool[..., Any], value: Any, seconds: float | None) -> ToolRes
     """The result for what a function gave, in its whole length."""
     kind = type(value)
     if kind is str:
-        return ToolResult(True, value if value.isascii() else clean(value), None, value, None, seconds)
+        return ToolResult(True, value if value.isascii() else whole(value), None, value, None, seconds)
     if kind is Joined:
         text = value.text()
         return ToolResult(True, text, None, text, None, seconds)
@@ -41,7 +42,7 @@ def finished(tool: Tool[..., Any], value: Any, seconds: float | None) -> ToolRes
         wrong = _wrong_with(value)
         if wrong:
             return ToolResult.failed("raised", f"the tool {tool.name!r} returned a ToolResult {wrong}", seconds=seconds)
-        text = clean(value.text)
+        text = whole(value.text)
         return value if text is value.text else ToolResult(value.ok, text, value.error, value.value, value.artifact, value.seconds)
     if kind is CoroutineType:
         value.close()

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retinue.actors.tools.rendering import Joined, bounded, clean, error_text, text_of
+from retinue.actors.tools.rendering import Joined, bounded, error_text, text_of
+from retinue.security.whole_texts import whole
 
 
 class Colour(enum.Enum):
@@ -113,9 +114,9 @@ def test_what_nests_too_deep_has_some_text_all_the_same() -> None:
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_a_clean_text_can_be_sent_and_a_proper_one_is_left_alone(text: str) -> None:
-    cleaned = clean(text)
+    cleaned = whole(text)
     cleaned.encode()
-    assert clean(cleaned) == cleaned
+    assert whole(cleaned) == cleaned
     if text.isprintable():
         assert cleaned == text
 
