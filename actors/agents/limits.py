@@ -117,8 +117,8 @@ class Spent:
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_tokens: int | None, budget: Budget | None
     ) -> int | None:
         limits, usage = self.limits, self.usage
-        characters = sum(len(each.content) + sum(len(call.arguments) for call in each.tool_calls) for each in messages)
-        characters += sum(len(each.description) + len(each.parameters) for each in tools)
+        characters = sum(_size(each.content) + sum(_size(call.arguments) for call in each.tool_calls) for each in messages)
+        characters += sum(_size(each.description) + _size(each.parameters) for each in tools)
         prompt = characters // CHARACTERS_A_TOKEN + TOKENS_A_MESSAGE * len(messages) + 1
         left = math.inf
         if limits.tokens is not None:
@@ -217,3 +217,8 @@ class Spent:
             limit=limit,
             usage=self.usage,
         )
+
+
+def _size(text: str) -> int:
+    """The length of a text in characters of English: others take more tokens, as they take more bytes."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

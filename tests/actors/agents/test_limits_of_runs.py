@@ -80,6 +80,12 @@ async def test_a_prompt_that_is_more_than_the_tokens_that_are_left_is_never_sent
         assert told == [] and (await agent.ask(rt.GetMemory())).items == ()
 
 
+async def test_a_prompt_in_a_script_of_which_each_character_is_a_token_is_not_taken_for_a_short_one() -> None:
+    async with agent_system(["never"], limits=rt.RunLimits(tokens=500)) as (_, agent):
+        with pytest.raises(rt.RunLimitReached, match="tokens"):
+            await agent.ask("世" * 600)
+
+
 async def test_under_a_limit_of_tokens_a_model_that_does_not_count_them_is_not_asked_again() -> None:
     async with agent_system([calls("note"), "never"], tools=[note], limits=rt.RunLimits(tokens=10_000)) as (_, agent):
         error = await reached(agent)
