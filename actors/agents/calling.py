@@ -105,6 +105,8 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
             )
     seat = turn.box.seats.get(call.name)
     if seat is None:
+        if turn.handing is not None and call.name in turn.handing:
+            return await turn.handing.take(turn, call)
         return await finish(turn, call, _read_on(turn, call))
     try:
         message = seat.tool.decode(call.arguments)
@@ -204,7 +206,7 @@ def _read_on(turn: Turn, call: ToolCall) -> ToolResult:
     """The result of a call of a tool that the agent does not have: it reads on in an output of this session, or there is no such tool."""
     d = turn.d
     if not turn.has_artifacts or call.name != d.reader().name:
-        return ToolResult.failed("unknown", turn.box.unknown(call.name))
+        return ToolResult.failed("unknown", turn.box.unknown(call.name, () if turn.handing is None else turn.handing.names))
     try:
         asked = d.reader().call(d.reader().decode(call.arguments))
     except BadArguments as error:

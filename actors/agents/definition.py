@@ -67,14 +67,15 @@ class ToolBox:
         own = {id(seat): seat for seat in self.seats.values()}
         return ToolBox([*own.values(), *seats])
 
-    def unknown(self, name: str) -> str:
-        """What a model is told that calls a tool that is not there."""
-        if not self.names:
+    def unknown(self, name: str, more: Iterable[str] = ()) -> str:
+        """What a model is told that calls a tool that is not there; there are `more` that are no tools of the box."""
+        names = [*self.names, *more]
+        if not names:
             return f"there is no tool {_shown(name)}: there are none here, answer without"
-        near = difflib.get_close_matches(name[:100], self.names, 1)
+        near = difflib.get_close_matches(name[:100], names, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
-        more = f" and {len(self.names) - SHOWN} more" if len(self.names) > SHOWN else ""
-        return f"there is no tool {_shown(name)}.{meant} The tools are: {', '.join(self.names[:SHOWN])}{more}"
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        return f"there is no tool {_shown(name)}.{meant} The tools are: {', '.join(names[:SHOWN])}{more}"
 
 
 def spec_of(tool: Tool[Any, Any]) -> ToolSpec:

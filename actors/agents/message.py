@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from retinue.actors.agents.events import ApprovalNeeded, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, UsageSoFar
+from retinue.actors.agents.handoffs import Handoff, handoffs_of
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
 from retinue.capabilities.tool_results import ToolErrorKind
@@ -142,12 +143,15 @@ class Run(Request[AgentMessage], Stream["AgentEvent"]):
         limits: Instead of the agent's own limits.
         wait_for_approvals: Whether the run waits where a tool call needs a person's approval, instead of being parked; None (the
             default): as the agent was made.
+        handoffs: To whom this run may hand the conversation over (`Handoff`, or a name): its model sees a tool for each. The answer that does so is of the type
+            "handoff": `receiver` is the target, `content` what is said to it, `extra["reason"]` why.
     """
 
     message: AgentMessage | str
     tools: tuple[Any, ...] = attrs.field(default=(), converter=_tools)
     limits: RunLimits | None = None
     wait_for_approvals: bool | None = None
+    handoffs: tuple[Handoff, ...] = attrs.field(default=(), converter=handoffs_of)
 
 
 @message(name="retinue/Resume@1", timeout=TIMEOUT)

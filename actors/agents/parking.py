@@ -59,7 +59,7 @@ async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
     if turn.streamed:
         await emit(ApprovalNeeded(requests, run))
     first = requests[0]
-    names = ", ".join(dict.fromkeys(call.call.name for call in waiting))
+    names = ", ".join(dict.fromkeys(call.call.name for call in waiting if call.requests))
     return ApprovalRequired(
         f"{turn.d.path}: {names} needs a person's approval ({', '.join(request.id for request in requests)}); nothing of that was done. When it is decided, go on "
         f"with ask(rt.Resume({run!r}), approvals=[token])",
@@ -85,6 +85,7 @@ def _set_aside(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
         detector=turn.detector,
         past=tuple(turn.past),
         tries=turn.answering.tries if turn.answering is not None else 0,
+        handoffs=turn.handing.handoffs if turn.handing is not None else (),
     )
 
 

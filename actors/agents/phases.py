@@ -21,6 +21,7 @@ Phase: TypeAlias = Literal[
     "after_model_response",
     "before_tool_call",
     "after_tool_result",
+    "on_handoff",
     "on_approval_required",
     "on_resume",
 ]
@@ -38,10 +39,10 @@ LATER: Final = frozenset(
             "before_memory_promote",
             "after_memory_promote",
         ),
-        *("on_handoff", "before_flow", "after_flow", "before_step", "after_step", "on_flow_error"),
+        *("before_flow", "after_flow", "before_step", "after_step", "on_flow_error"),
     }
 )
-"""Names that are kept for phases of memory, handoffs and flows; an agent has none of these."""
+"""Names that are kept for phases of memory and flows; an agent has none of these."""
 
 
 def check_phases(phases: Iterable[str], where: str) -> tuple[Phase, ...]:
@@ -92,7 +93,7 @@ def fitting(phase: Phase, payload: Any, put: Any) -> Any:
     if phase == "before_tool_call":
         return _with_arguments(payload, put)
     if isinstance(put, str):
-        field = next((name for name in ("content", "text") if hasattr(payload, name)), None)
+        field = next((name for name in ("content", "text", "message") if hasattr(payload, name)), None)
         return None if field is None else attrs.evolve(payload, **{field: put})
     return None
 
@@ -103,6 +104,8 @@ def _kept_in_its_place(phase: Phase, payload: Any, put: Any) -> Any:
         return put if put.session == payload.session else attrs.evolve(put, session=payload.session)
     if phase == "before_tool_call":
         return put if put.id == payload.id else None
+    if phase == "on_handoff":
+        return put if put.source == payload.source else None
     return put
 
 

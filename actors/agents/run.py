@@ -34,6 +34,7 @@ from retinue.capabilities.tool_results import ToolResult
 
 if TYPE_CHECKING:
     from retinue.actors.agents.definition import Definition, ToolBox
+    from retinue.actors.agents.handing_over import HandingOver
     from retinue.actors.agents.limits import Spent
     from retinue.actors.agents.parsers import Parsed
     from retinue.actors.agents.session import Session
@@ -58,10 +59,11 @@ class Turn:
         streamed: Whether there is a reader.
         wait: Whether it waits for approvals.
         extra_tools: The tools that were given for this run only, as they were given.
+        handing: To whom it may hand over; None: to nobody.
     """
 
     __slots__ = (
-        "_about", "_run", "answering", "bad", "box", "budget", "d", "detector", "edits", "extra_tools", "has_artifacts", "heard", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
+        "_about", "_run", "answering", "bad", "box", "budget", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "heard", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
         "resuming", "said", "session", "settled", "spent", "state", "streamed", "wait",
     )  # fmt: skip
 
@@ -77,6 +79,7 @@ class Turn:
         streamed: bool,
         wait: bool,
         extra_tools: tuple[Any, ...] = (),
+        handing: HandingOver | None = None,
     ) -> None:
         self.home = home
         self.d = definition
@@ -87,6 +90,7 @@ class Turn:
         self.streamed = streamed
         self.wait = wait
         self.extra_tools = extra_tools
+        self.handing = handing
         self.items: list[AgentMessage | Step] = []
         self.said: list[str] = []
         self.notices: list[Notice] = []
@@ -199,9 +203,12 @@ class Turn:
         calls = parked.items[-1]
         assert isinstance(calls, Step)
         if parked.waiting:
-            await all_at_once(self, parked.waiting, resume_call, _id_of_waiting)
+            carry = all_at_once if self.handing is None else self.handing.carry
+            await carry(self, parked.waiting, resume_call, _id_of_waiting)
         await self._take(calls)
         self.resuming = False
+        if self.handing is not None and self.handing.chosen is not None:
+            return await self._end(self.handing.answer(self, calls))
         return await self._loop()
 
     async def _loop(self) -> AgentMessage:
@@ -244,8 +251,11 @@ class Turn:
             if self.parked is not None:
                 checkpoint(self, found, wanted)
             if wanted:
-                await all_at_once(self, wanted, carry_out, _id_of_call)
+                carry = all_at_once if self.handing is None else self.handing.carry
+                await carry(self, wanted, carry_out, _id_of_call)
             await self._take(step)
+            if self.handing is not None and self.handing.chosen is not None:
+                return await self._end(self.handing.answer(self, step))
 
     async def _take(self, step: Step) -> None:
         """Takes the results of a reply's calls in their order. Raises ApprovalRequired where some wait, and RunLimitReached after too many bad ones."""
@@ -296,6 +306,8 @@ class Turn:
         answering = self.answering
         if answering is not None and answering.instructions:
             instructions = f"{instructions}\n\n{answering.instructions}" if instructions else answering.instructions
+        if self.handing is not None and d.parser is not None:
+            instructions = f"{instructions}\n\n{self.handing.instruction}" if instructions else self.handing.instruction
         conversation = Conversation(items, d.name, instructions, d.parser)
         if d.aggregate is default_aggregator:
             messages, self.made = continued(conversation, self.made)
@@ -307,6 +319,8 @@ class Turn:
         output = None
         if answering is not None:
             tools, output = tools + answering.tools, answering.spec
+        if self.handing is not None and d.parser is None:
+            tools = tools + self.handing.specs
         return Complete(
             messages, asking.max_tokens, asking.temperature, asking.stop, asking.seed, tools, asking.tool_choice if tools else None, output,
             asking.parallel_tool_calls if tools else None, asking.reasoning_effort, asking.extra,
@@ -405,7 +419,7 @@ class Turn:
         if "after_run" in self.d.phases:
             seen = await self.run_hooks("after_run", answer)
         await trio.lowlevel.checkpoint_if_cancelled()  # who was told that nothing is remembered was told the truth
-        self.items.append(answer if answer.formatted is None else own_message(answer, self.d.path))
+        self.items.append(answer if answer.formatted is None and answer.extra is None else own_message(answer, self.d.path))
         self.home.commit(self)
         if self.streamed:
             await self.say_notices()

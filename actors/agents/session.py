@@ -12,6 +12,7 @@ import trio
 
 from retinue.actors.agents.definition import Definition, Seat, tools_of
 from retinue.actors.agents.errors import AgentError, NoSuchRun, RunLimitReached, RunParked
+from retinue.actors.agents.handing_over import handing_over
 from retinue.actors.agents.inputs import checked_input, own_items
 from retinue.actors.agents.isolation import ends_all
 from retinue.actors.agents.keys import session_key
@@ -127,7 +128,8 @@ class Session(Actor):
         message = self._taken(AgentMessage(said) if isinstance(said, str) else said, state)
         wait = d.wait if options.wait_for_approvals is None else options.wait_for_approvals
         spent = Spent(narrower(d.limits, options.limits))
-        turn = Turn(self, d, state, spent, d.box, message.session, streamed=streamed, wait=wait, extra_tools=options.tools)
+        handing = handing_over(options.handoffs, d) if options.handoffs else None
+        turn = Turn(self, d, state, spent, d.box, message.session, streamed=streamed, wait=wait, extra_tools=options.tools, handing=handing)
         return await self._with_tools(turn, lambda: turn.go(message))
 
     async def _resume(self, request: Resume, streamed: bool) -> AgentMessage:
@@ -141,7 +143,10 @@ class Session(Actor):
         wait = d.wait if request.wait_for_approvals is None else request.wait_for_approvals
         first = parked.items[0]
         session = first.session if isinstance(first, AgentMessage) else "0"
-        turn = Turn(self, d, state, Spent(parked.limits), d.box, session, streamed=streamed, wait=wait, extra_tools=parked.tools)
+        handing = handing_over(parked.handoffs, d) if parked.handoffs else None
+        turn = Turn(
+            self, d, state, Spent(parked.limits), d.box, session, streamed=streamed, wait=wait, extra_tools=parked.tools, handing=handing
+        )
         return await self._with_tools(turn, lambda: turn.go_on(parked, request))
 
     async def _with_tools(self, turn: Turn, start: Any) -> AgentMessage:
@@ -149,8 +154,9 @@ class Session(Actor):
         if not turn.extra_tools:
             return await self._settled(turn, start())
         seats: list[Seat] = []
+        taken = [*turn.box.seats, *self._d.reserved, *(turn.handing.names if turn.handing is not None else ())]
         try:
-            for tool in self._d.guards.confirmed(tools_of(turn.extra_tools, [*turn.box.seats, *self._d.reserved])):
+            for tool in self._d.guards.confirmed(tools_of(turn.extra_tools, taken)):
                 executor = await spawn_executor(self.ctx, tool, name=f"tool-{tool.name}", artifacts=self._d.artifacts)
                 seats.append(Seat(tool, executor))  # one by one: what has started is stopped, also where a later one fails
             turn.box = turn.box.with_more(seats)

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from retinue.actors.agents.handoffs import Handoff
 from retinue.actors.agents.message import AgentMessage, RunLimits, Step
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
@@ -55,6 +56,7 @@ class ParkedRun:
         has_artifacts: As in `SessionState`.
         detector, past: What watches for calls that are made again and again, and the calls that it has not looked at yet.
         tries: How many answers did not fit the output's type.
+        handoffs: To whom it may hand over.
     """
 
     id: str
@@ -70,6 +72,7 @@ class ParkedRun:
     detector: LoopDetector | None = None
     past: tuple[tuple[str, str, str], ...] = ()
     tries: int = 0
+    handoffs: tuple[Handoff, ...] = ()
 
     @property
     def requests(self) -> tuple[ApprovalRequest, ...]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnknownStateKey,
     )
     from retinue.actors.agents.events import ApprovalNeeded, Notice, ToolFinished, ToolStarted, UsageSoFar
+    from retinue.actors.agents.handoffs import HandOver, Handoff
     from retinue.actors.agents.hooks import HookContext, PolicyHook, hook
     from retinue.actors.agents.message import (
         AgentEvent,
@@ -250,6 +251,8 @@ __all__ = [
     "Guarded",
     "Guardrail",
     "GuardrailBlocked",
+    "HandOver",
+    "Handoff",
     "HookBlocked",
     "HookContext",
     "InterpreterParser",

@@ -69,6 +69,8 @@ HOMES: Final = {
     "Guarded": "retinue.security.guardrails",
     "Guardrail": "retinue.security.guardrails",
     "GuardrailBlocked": "retinue.actors.agents.errors",
+    "HandOver": "retinue.actors.agents.handoffs",
+    "Handoff": "retinue.actors.agents.handoffs",
     "HookBlocked": "retinue.actors.agents.errors",
     "HookContext": "retinue.actors.agents.hooks",
     "InterpreterParser": "retinue.actors.agents.parsers_text",

@@ -235,7 +235,7 @@ def test_arguments_that_are_no_object_are_empty_for_hooks() -> None:
     [
         (lambda: rt.hook(), "no phase"),
         (lambda: rt.hook("before_tool"), "did you mean 'before_tool_call'"),
-        (lambda: rt.hook("on_handoff"), "kept for later"),
+        (lambda: rt.hook("before_flow"), "kept for later"),
         (lambda: rt.hook("before_run", timeout=0), "timeout"),
         (lambda: rt.PolicyHook(print, failure_mode="open"), "failure_mode"),
         (lambda: rt.PolicyHook(print, timeout=float("inf")), "timeout"),
@@ -268,7 +268,7 @@ def test_a_method_that_is_nearly_named_as_a_phase_is_a_slip() -> None:
 
 
 def test_the_phases_are_a_closed_set_and_those_of_later_are_none_of_them() -> None:
-    assert len(PHASES) == 9 and not LATER & set(PHASES)
+    assert len(PHASES) == 10 and not LATER & set(PHASES)
 
 
 def test_what_is_immutable_is_not_copied_and_what_is_not_is() -> None:
