@@ -71,6 +71,7 @@ class Parsed:
         rest: What stands after the first call, outside of the calls.
         value: What a parser made of the text for programs; None for those that look for calls.
         error: What is wrong with the reply, for the model; None where nothing is.
+        said: The answer in words, where it is a part of the text; None where the text is the answer as it is.
     """
 
     thought: str
@@ -79,6 +80,7 @@ class Parsed:
     rest: str = ""
     value: Any = None
     error: str | None = None
+    said: str | None = None
 
     @property
     def formatted(self) -> Any:

@@ -393,8 +393,11 @@ class Turn:
                 self.spent.over("bad_calls")
             return None
         answer = await self._answer(completion)
+        if parsed.value is not None and answer.content != completion.text:
+            parsed = self.d.parser.parse(answer.content)  # what a guardrail has taken out of the text is not in the value either
         if parsed.formatted is not None:
-            answer = self.reply(answer.content, formatted=parsed.formatted, partial=answer.partial, kind=answer.type)
+            said = answer.content if parsed.said is None else parsed.said
+            answer = self.reply(said, formatted=parsed.formatted, partial=answer.partial, kind=answer.type)
         if self.streamed and answer.content:
             await emit(TextDelta(answer.content))
         return answer
