@@ -10,6 +10,7 @@ from retinue.security.approvals import ApprovalRequest
 
 __all__ = [
     "ApprovalNeeded",
+    "HandedOff",
     "Notice",
     "ReasoningDelta",
     "TextDelta",
@@ -96,3 +97,20 @@ class Notice:
 
     kind: str
     text: str
+
+
+@attrs.frozen
+class HandedOff:
+    """A member of a team hands the conversation to another.
+
+    Attributes:
+        source: Who had it; "" at the beginning.
+        target: Who has it now.
+        reason: Why, in the words of whoever decided; "" where nothing was said.
+    """
+
+    __immutable__ = True
+
+    source: str
+    target: str
+    reason: str = ""

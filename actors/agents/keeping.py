@@ -19,10 +19,10 @@ class Keeper:
         most: How many sessions are remembered. One more, and the one that was not used for the longest time is forgotten; those in which a run is parked come last.
     """
 
-    __slots__ = ("_most", "_parked", "_states", "_warned")
+    __slots__ = ("_parked", "_states", "_warned", "most")
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._states: OrderedDict[str, SessionState] = OrderedDict()
         self._parked: OrderedDict[str, SessionState] = OrderedDict()
         self._warned = False
@@ -42,7 +42,7 @@ class Keeper:
             others.pop(key, None)
         states[key] = state
         states.move_to_end(key)
-        if len(states) + len(others) > self._most:
+        if len(states) + len(others) > self.most:
             self._forget()
 
     def drop(self, key: str) -> None:
@@ -55,5 +55,5 @@ class Keeper:
         if not self._warned:
             self._warned = True
             _log.warning(
-                "an agent has more than %d sessions: those that were not used for the longest time are forgotten (sessions=)", self._most
+                "an agent has more than %d sessions: those that were not used for the longest time are forgotten (sessions=)", self.most
             )

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
-from retinue.actors.agents.events import ApprovalNeeded, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, UsageSoFar
+from retinue.actors.agents.events import ApprovalNeeded, HandedOff, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, UsageSoFar
 from retinue.actors.agents.handoffs import Handoff, handoffs_of
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
@@ -25,6 +25,7 @@ __all__ = [
     "AgentMessage",
     "Cancel",
     "ClearMemory",
+    "FromMember",
     "GetMemory",
     "GetState",
     "LoadState",
@@ -36,6 +37,7 @@ __all__ = [
     "Step",
     "StepKind",
     "StreamRun",
+    "innermost",
 ]
 
 TIMEOUT = 600.0
@@ -84,8 +86,32 @@ class RunEnd:
     message: AgentMessage
 
 
-AgentEvent: TypeAlias = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ApprovalNeeded | UsageSoFar | Notice | RunEnd
+@attrs.frozen
+class FromMember:
+    """What an agent within says: a member of a team, or an agent that is asked as a tool. It nests.
+
+    Attributes:
+        member: Its name.
+        event: What it says; of its `RunEnd`, too, which is not the end of the stream.
+    """
+
+    member: str
+    event: AgentEvent
+
+
+AgentEvent: TypeAlias = (
+    TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ApprovalNeeded | UsageSoFar | Notice | HandedOff | FromMember | RunEnd
+)
 """What comes out of a streamed run."""
+
+
+def innermost(event: AgentEvent) -> tuple[tuple[str, ...], AgentEvent]:
+    """Who says an event, and the event itself: the names of the members from the outermost to the innermost, () for whoever was streamed."""
+    path: list[str] = []
+    while isinstance(event, FromMember):
+        path.append(event.member)
+        event = event.event
+    return tuple(path), event
 
 
 LIMITS: Final = ("model_calls", "tool_calls", "bad_calls", "repeated_calls", "tokens", "cost_micro_usd", "seconds")
@@ -244,30 +270,39 @@ class GetMemory(Request[Memory]):
         recent: Only the last so many messages, with the steps after the first of them; default all.
         subject: Whose session; only for the system's root authority. Default: the caller's own.
         tenant: Of which tenant; as `subject`.
+        path: The key path of an agent within a team ("writer", "kids.0"); default: the one that is asked itself.
     """
 
     session: str = "0"
     recent: int | None = None
     subject: str | None = None
     tenant: str | None = None
+    path: str = ""
 
 
 @message(name="retinue/ClearMemory@1")
 class ClearMemory(Request[None]):
-    """Forget a session: what it remembers and what is parked in it. See `GetMemory` for the attributes."""
+    """Forget a session: what it remembers and what is parked in it. See `GetMemory` for the other attributes.
+
+    Attributes:
+        recursive: Whether all agents within forget it, too. Not with `path`.
+    """
 
     session: str = "0"
     subject: str | None = None
     tenant: str | None = None
+    path: str = ""
+    recursive: bool = False
 
 
 @message(name="retinue/GetState@1")
 class GetState(Request[dict[str, Any]]):
-    """A session's memory as plain data by key path (`{"memory": [...]}`), for `LoadState`. See `GetMemory` for the attributes."""
+    """A session's memory as plain data by key path (`{"memory": [...], "writer.memory": [...]}`), for `LoadState`. See `GetMemory` for the attributes."""
 
     session: str = "0"
     subject: str | None = None
     tenant: str | None = None
+    path: str = ""
 
 
 @message(name="retinue/LoadState@1")
@@ -276,13 +311,14 @@ class LoadState(Request[None]):
 
     Attributes:
         state: As `GetState` gives it.
-        session, subject, tenant: See `GetMemory`.
+        session, subject, tenant, path: See `GetMemory`.
     """
 
     state: Mapping[str, Any]
     session: str = "0"
     subject: str | None = None
     tenant: str | None = None
+    path: str = ""
 
 
 @message(name="retinue/Cancel@1")

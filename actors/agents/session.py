@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from retinue.actors.agents.definition import Definition, Seat, tools_of
-from retinue.actors.agents.errors import AgentError, NoSuchRun, RunLimitReached, RunParked
+from retinue.actors.agents.errors import AgentError, NoSuchRun, RunLimitReached, RunParked, UnknownStateKey
 from retinue.actors.agents.handing_over import handing_over
 from retinue.actors.agents.inputs import checked_input, own_items
 from retinue.actors.agents.isolation import ends_all
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.interrupting import Interrupter
     from retinue.capabilities.tool_results import ToolResult
 
-__all__ = ["Session", "memory_of", "session_named"]
+__all__ = ["Session", "memory_of", "no_agents_within", "session_named"]
 
 
 class Session(Actor):
@@ -197,12 +197,14 @@ class Session(Actor):
     def get_memory(self, message: GetMemory) -> Memory:
         """What the session remembers."""
         self._check_own(message.session, message)
+        self._alone(message.path)
         return memory_of(self._state, message.recent)
 
     @handler(raises=Exception, open_to_all=True)
     def clear_memory(self, message: ClearMemory) -> None:
         """Forgets everything."""
         self._check_own(message.session, message)
+        self._alone(message.path)
         self._keeper.drop(self._key)
         security = self.ctx.security
         owner, tenant = (message.subject, message.tenant) if message.subject else (security.subject, message.tenant or security.tenant)
@@ -212,12 +214,14 @@ class Session(Actor):
     def get_state(self, message: GetState) -> dict[str, Any]:
         """What the session remembers, as plain data."""
         self._check_own(message.session, message)
+        self._alone(message.path)
         return state_dict(self._state.items)
 
     @handler(raises=Exception, open_to_all=True)
     def load_state(self, message: LoadState) -> None:
         """Puts plain data in the place of what it remembers."""
         self._check_own(message.session, message)
+        self._alone(message.path)
         items = load_state_dict(message.state)[""]
         turns = max((item.turn for item in items if isinstance(item, Step)), default=0)
         before = self._state
@@ -232,6 +236,10 @@ class Session(Actor):
             return False
         self._put(SessionState(state.items, turn=state.turn, has_artifacts=state.has_artifacts))
         return True
+
+    def _alone(self, path: str) -> None:
+        if path:
+            raise no_agents_within(self._d.path, path)
 
     def _check_own(self, session: object, message: object = None) -> None:
         """Whatever comes to the session's own address: only what is sent under its subject's name is for it, and what its agent has vouched for."""
@@ -309,6 +317,12 @@ class Session(Actor):
         if parked is not None:
             waiting = tuple(attrs.evolve(each, **changes) if each.call.id == call_id else each for each in parked.waiting)
             self.park(attrs.evolve(parked, waiting=waiting))
+
+
+def no_agents_within(where: str, path: object) -> UnknownStateKey:
+    """The error for a key path that leads into an agent that has nobody within."""
+    shown = repr(path)[:100]
+    return UnknownStateKey(f"{where} is a single agent, and there is no agent {shown} in it: leave path= out", key=str(path)[:100])
 
 
 def memory_of(state: SessionState, recent: int | None) -> Memory:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         RunParked,
         UnknownStateKey,
     )
-    from retinue.actors.agents.events import ApprovalNeeded, Notice, ToolFinished, ToolStarted, UsageSoFar
+    from retinue.actors.agents.events import ApprovalNeeded, HandedOff, Notice, ToolFinished, ToolStarted, UsageSoFar
     from retinue.actors.agents.handoffs import HandOver, Handoff
     from retinue.actors.agents.hooks import HookContext, PolicyHook, hook
     from retinue.actors.agents.message import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         AgentMessage,
         Cancel,
         ClearMemory,
+        FromMember,
         GetMemory,
         GetState,
         LoadState,
@@ -46,12 +47,14 @@ if TYPE_CHECKING:
         RunEnd,
         RunLimits,
         Step,
+        innermost,
     )
     from retinue.actors.agents.output import OutputType, output_type
     from retinue.actors.agents.parsers import Parsed, ParsedCall, Parser, StrParser
     from retinue.actors.agents.parsers_json import JSONParser
     from retinue.actors.agents.parsers_text import InterpreterParser, MixedToolParser, PluginParser, ToolParser
     from retinue.actors.agents.react import ReAct, ReActParser
+    from retinue.actors.agents.specs import AgentSpec
     from retinue.actors.agents.teams.termination import (
         AllOf,
         AnyOf,
@@ -212,6 +215,7 @@ __all__ = [
     "AgentError",
     "AgentEvent",
     "AgentMessage",
+    "AgentSpec",
     "AllOf",
     "AnyOf",
     "Approval",
@@ -258,6 +262,7 @@ __all__ = [
     "Expired",
     "Finding",
     "ForgedContext",
+    "FromMember",
     "FunctionCall",
     "GatewayError",
     "GetActions",
@@ -268,6 +273,7 @@ __all__ = [
     "Guardrail",
     "GuardrailBlocked",
     "HandOver",
+    "HandedOff",
     "HandedTo",
     "Handoff",
     "HookBlocked",
@@ -404,6 +410,7 @@ __all__ = [
     "high_risk_parameter",
     "hook",
     "host",
+    "innermost",
     "known_from",
     "label",
     "limit",

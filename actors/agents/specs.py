@@ -1,0 +1,73 @@
+"""Agents that are not spawned yet: what a team needs to spawn its members itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from retinue.actors.runtime.actor import check_arguments, ready_class
+from retinue.security.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.keeping import Keeper
+    from retinue.actors.runtime.context import ActorContext
+    from retinue.actors.runtime.ref import Ref
+
+__all__ = ["AgentSpec"]
+
+
+def _arguments(given: Any) -> tuple[Any, ...]:
+    return tuple(given)
+
+
+def _options(given: Any) -> dict[str, Any]:
+    return dict(given)
+
+
+@attrs.frozen(eq=False)
+class AgentSpec:
+    """An agent or a team that is not spawned yet. `rt.Agent.spec(…)` makes one, a team spawns it as its member.
+
+    Attributes:
+        cls: Its class.
+        arguments, options: What its constructor is given.
+        description: What it is good for.
+        grant: As in `spawn`: it works within this, whoever asks. None: within the authority of whoever spawns the team.
+    """
+
+    cls: type[Any]
+    arguments: tuple[Any, ...] = attrs.field(default=(), converter=_arguments)
+    options: Mapping[str, Any] = attrs.field(factory=dict, converter=_options)
+    description: str = ""
+    grant: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.description, str):
+            raise DefinitionError(
+                f"{self.cls.__name__}.spec(description=…) is a {type(self.description).__name__}: give a text that says what it is good for"
+            )
+        for taken in ("name", "mailbox", "supervision"):
+            if taken in self.options:
+                raise DefinitionError(
+                    f"{self.cls.__name__}.spec({taken}=…): the team that spawns it sees to that; its name is the key under which it stands in members="
+                )
+        check_arguments(ready_class(self.cls), self.arguments, dict(self.options))
+
+    def with_options(self, options: Mapping[str, Any]) -> AgentSpec:
+        """The same with some options changed. Raises DefinitionError where its constructor does not take them."""
+        return attrs.evolve(self, options={**self.options, **options})
+
+    async def spawn(self, ctx: ActorContext, name: str, keeper: Keeper | None = None) -> Ref[Any]:
+        """Spawns it as a child. Raises what its constructor and `on_start` raise.
+
+        Args:
+            ctx: Of the actor whose child it becomes.
+            name: Its name.
+            keeper: Where what it remembers is already.
+        """
+        options = dict(self.options)
+        if keeper is not None:
+            options["sessions"] = keeper
+        return await ctx.spawn(self.cls, *self.arguments, name=name, grant=self.grant, **options)
