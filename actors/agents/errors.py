@@ -10,6 +10,8 @@
     ├── GuardrailBlocked
     ├── OutputInvalid (ValueError)
     ├── OutputRefused
+    ├── HandoffLimit
+    ├── RoutingFailed
     └── BadState (ValueError)
         └── UnknownStateKey (KeyError)
 
@@ -30,10 +32,12 @@ __all__ = [
     "BadInput",
     "BadState",
     "GuardrailBlocked",
+    "HandoffLimit",
     "HookBlocked",
     "NoSuchRun",
     "OutputInvalid",
     "OutputRefused",
+    "RoutingFailed",
     "RunCancelled",
     "RunLimitReached",
     "RunParked",
@@ -167,6 +171,36 @@ class OutputRefused(AgentError):
     def __init__(self, text: str, *, refusal: str = "") -> None:
         super().__init__(text)
         self.refusal = refusal
+
+
+class HandoffLimit(AgentError):
+    """A conversation was handed about until one of the swarm's guards stopped it; the swarm remembers nothing of the run.
+
+    Attributes:
+        limit: Which of them, by its name in `HandoffGuards` ("hops", "window", "member_seconds", "seconds").
+        way: Who had the conversation, in order; () where that is not known.
+    """
+
+    code: ClassVar[str] = "handoff.limit"
+
+    def __init__(self, text: str, *, limit: str, way: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.limit = limit
+        self.way = way
+
+
+class RoutingFailed(AgentError):
+    """A swarm has found nobody to give a message to: no member can be asked, or what chooses among them named none. The swarm remembers nothing of the run.
+
+    Attributes:
+        answer: What the model that was to choose answered; "" where no model was asked.
+    """
+
+    code: ClassVar[str] = "routing.failed"
+
+    def __init__(self, text: str, *, answer: str = "") -> None:
+        super().__init__(text)
+        self.answer = answer
 
 
 class BadState(AgentError, ValueError):

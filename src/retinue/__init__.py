@@ -20,10 +20,12 @@ if TYPE_CHECKING:
         BadInput,
         BadState,
         GuardrailBlocked,
+        HandoffLimit,
         HookBlocked,
         NoSuchRun,
         OutputInvalid,
         OutputRefused,
+        RoutingFailed,
         RunCancelled,
         RunLimitReached,
         RunParked,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         TokensUsed,
         When,
     )
+    from retinue.actors.agents.teams.tree_limits import TreeLimits
     from retinue.actors.approvals.messages import ApprovalEvent, ApprovalStatistics, Interrupted
     from retinue.actors.approvals.review import Review
     from retinue.actors.hosts.adopting import PykkaMessage
@@ -276,6 +279,7 @@ __all__ = [
     "HandedOff",
     "HandedTo",
     "Handoff",
+    "HandoffLimit",
     "HookBlocked",
     "HookContext",
     "InterpreterParser",
@@ -329,6 +333,7 @@ __all__ = [
     "RetinueError",
     "Review",
     "Revoked",
+    "RoutingFailed",
     "Run",
     "RunCancelled",
     "RunEnd",
@@ -375,6 +380,7 @@ __all__ = [
     "ToolStarted",
     "Toolkit",
     "Topic",
+    "TreeLimits",
     "Unanswered",
     "Unhandled",
     "UnknownStateKey",

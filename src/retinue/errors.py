@@ -26,6 +26,7 @@
     ├── RemoteError
     ├── GatewayError
     ├── StoreUnavailable
+    ├── TraceFileError
     ├── Unanswered
     │   ├── AskTimeout (TimeoutError)
     │   ├── ActorStopped
@@ -51,6 +52,8 @@
     │   ├── GuardrailBlocked
     │   ├── OutputInvalid (ValueError)
     │   ├── OutputRefused
+    │   ├── HandoffLimit
+    │   ├── RoutingFailed
     │   └── BadState (ValueError)
     │       └── UnknownStateKey (KeyError)
     └── ModelError
@@ -87,10 +90,12 @@ from retinue.actors.agents.errors import (
     BadInput,
     BadState,
     GuardrailBlocked,
+    HandoffLimit,
     HookBlocked,
     NoSuchRun,
     OutputInvalid,
     OutputRefused,
+    RoutingFailed,
     RunCancelled,
     RunLimitReached,
     RunParked,
@@ -159,6 +164,7 @@ from retinue.security.errors import (
     Revoked,
     TokenError,
 )
+from retinue.viewing.errors import TraceFileError
 
 __all__ = [
     "ActorStopped",
@@ -192,6 +198,7 @@ __all__ = [
     "GatewayError",
     "GuardRefused",
     "GuardrailBlocked",
+    "HandoffLimit",
     "HookBlocked",
     "KeyFileError",
     "KeyRefused",
@@ -217,6 +224,7 @@ __all__ = [
     "RemoteError",
     "RetinueError",
     "Revoked",
+    "RoutingFailed",
     "RunCancelled",
     "RunLimitReached",
     "RunParked",
@@ -228,6 +236,7 @@ __all__ = [
     "StreamTruncated",
     "SystemClosed",
     "TokenError",
+    "TraceFileError",
     "Unanswered",
     "Unhandled",
     "UnknownStateKey",

@@ -160,6 +160,8 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.GuardrailBlocked: Crossing(403, _texts("stage", "guardrail", "reason")),
     e.OutputInvalid: Crossing(502, (*_texts("problem", "answer"), _Field("attempts", "attempts", _integer))),
     e.OutputRefused: Crossing(502, _texts("refusal")),
+    e.HandoffLimit: Crossing(429, (_Field("limit", "limit", _text, needed=True),)),
+    e.RoutingFailed: Crossing(502, _texts("answer")),
     e.BadState: Crossing(422),
     e.UnknownStateKey: Crossing(422, _texts("key")),
     e.ModelError: Crossing(502, _MODEL),
@@ -193,6 +195,7 @@ STAYING: Final[frozenset[type[e.RetinueError]]] = frozenset(
         e.DefinitionError,  # a mistake in the system's own code
         e.KeyFileError,  # its text names files of the other machine
         e.AuditBroken,  # and so does this one's
+        e.TraceFileError,  # and this one's
         e.WrongEventLoop,  # about a thread or a loop of the other process
         e.WrongThread,
         e.Killed,  # what a test of the other process has done, or is told
