@@ -1,0 +1,132 @@
+"""`retinue runs`: the runs that were recorded, one a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from retinue.cli.output import say
+
+if TYPE_CHECKING:
+    from retinue.viewing.reading import TraceFile
+    from retinue.viewing.summary import Summary
+
+__all__ = ["folder_option", "json_option", "opened", "runs", "states_of", "terminal_width"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LAST: Final = 20
+"""Runs that are listed where nothing else is said."""
+
+
+def folder_option(command: F) -> F:
+    """Adds `--data-dir`."""
+    return click.option(
+        "--data-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=".retinue",
+        show_default=True,
+        help="The system's folder: traces.sqlite3 is in it.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """Adds `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+@contextmanager
+def opened(data_dir: Path) -> Iterator[TraceFile]:
+    """The folder's recorded runs. Raises ClickException for whatever is wrong with them."""
+    from retinue.viewing.errors import TraceFileError
+    from retinue.viewing.reading import TraceFile
+    from retinue.viewing.text import harmless
+
+    try:
+        with TraceFile(data_dir) as file:
+            yield file
+    except TraceFileError as error:
+        raise click.ClickException(harmless(str(error))) from None
+
+
+def terminal_width() -> int:
+    """Columns to print in: the terminal's, or 120 where there is none."""
+    import shutil
+
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+def states_of(data_dir: Path, summary: Summary) -> Mapping[str, str]:
+    """What has become of the requests that a run waited for, as the folder's file of approvals has it; those that it does not know are left out."""
+    from retinue.actors.approvals.tables import FILE
+
+    if not summary.approvals or not (data_dir / FILE).is_file():
+        return {}
+    from retinue.actors.approvals.offline import ApprovalsFile
+    from retinue.security.errors import RetinueError
+
+    found: dict[str, str] = {}
+    try:
+        with ApprovalsFile(data_dir) as file:
+            for one in summary.approvals:
+                try:
+                    found[one.request] = file.get(one.request)[0].status
+                except RetinueError:
+                    continue  # of another folder, or removed since: the trace says what it knows
+    except RetinueError:
+        pass
+    return found
+
+
+@click.command()
+@folder_option
+@click.option("--last", type=click.IntRange(min=0), default=LAST, show_default=True, help="How many, the latest; 0 for all.")
+@json_option
+def runs(data_dir: Path, last: int, as_json: bool) -> None:
+    """List the runs that were recorded, the latest last.
+
+    A line has the run's id, when it began, what it began with, how it went, how long it took, and what it took: model calls, tool calls, tokens in and out, cost.
+    "?" stands for what is not known, "≥" before what is known in part. `retinue show ID` shows one.
+    """
+    from retinue.viewing.data import summary_data
+    from retinue.viewing.summary import summed
+
+    with opened(data_dir) as file:
+        found = []
+        for trace_id in reversed(file.latest(last)):
+            summary = summed(file.read(trace_id))
+            states = states_of(data_dir, summary)
+            if as_json:
+                found.append(summary_data(summary, states))
+            else:
+                say(_line(summary, states))
+                found.append({})
+    if as_json:
+        say(json.dumps(found, indent=1))
+    elif not found:
+        click.echo("no run was recorded yet", err=True)
+
+
+def _line(summary: Summary, states: Mapping[str, str]) -> str:
+    from retinue.viewing.text import harmless
+    from retinue.viewing.words import cost, counted, length, moment, title, tokens
+
+    status = {"ok": "ok", "error": "failed", "waits": "waits", "unfinished": "not ended"}[summary.status]
+    waiting = [one for one in summary.waiting if states.get(one, "pending") == "pending"]
+    parts = [
+        f"{summary.trace.short}  {moment(summary.started_ns)}  {status:<9}  {length(summary.duration_ns):>9}  {harmless(title(summary))}"
+    ]
+    if summary.models.calls:
+        parts.append(f"{counted(summary.models.calls, 'model call')}, {tokens(summary.models)} tokens, {cost(summary.models)}")
+    if summary.tools.calls:
+        parts.append(counted(summary.tools.calls, "tool call"))
+    if summary.errors:
+        parts.append(counted(summary.errors, "error"))
+    if waiting:
+        parts.append(f"waits for {', '.join(map(harmless, waiting))}")
+    return "  ".join(parts)

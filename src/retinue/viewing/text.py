@@ -1,0 +1,198 @@
+"""A run as text: a tree whose lines have bars of time, so that what went on at once is seen at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from retinue.security.visible import columns, is_seen
+from retinue.viewing.spans import Span
+from retinue.viewing.summary import Line, Summary
+from retinue.viewing.trees import Node
+from retinue.viewing.words import STATUSES, cost, counted, length, moment, title, tokens
+
+__all__ = ["ASCII", "BLOCKS", "NARROWEST", "Signs", "details_of", "harmless", "shown"]
+
+NARROWEST: Final = 60
+"""Columns at least that the text is made for."""
+
+_MOST_LABEL: Final = 60
+_TIME: Final = 9  # columns of a length of time
+_MOST_ITEMS: Final = 20  # hand-overs, models, tools and agents that the head lists
+
+
+@attrs.frozen
+class Signs:
+    """The characters that a tree and its bars are drawn with: below a span, the last below it, beside, nothing; a full and a hardly begun cell."""
+
+    fork: str
+    last: str
+    beside: str
+    nothing: str
+    full: str
+    thin: str
+    failed: str
+
+
+BLOCKS: Final = Signs("├─ ", "└─ ", "│  ", "   ", "█", "▏", "✗")
+ASCII: Final = Signs("|- ", "`- ", "|  ", "   ", "#", "|", "!")
+
+
+def shown(summary: Summary, width: int, *, signs: Signs = BLOCKS, most: int = 0, states: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The lines.
+
+    Args:
+        summary: The run.
+        width: Columns of the terminal.
+        signs: What to draw with.
+        most: Spans that are shown at most; 0 for all.
+        states: What has become of requests for consent, by their ids.
+    """
+    width = max(width, NARROWEST)
+    yield from _head(summary, states or {})
+    yield ""
+    labels = list(_labels(summary.roots, signs))
+    chosen = labels[:most] if most else labels
+    room = min(max((columns(label) for label, _, _ in chosen), default=0), max(24, min(_MOST_LABEL, width * 2 // 5)))
+    bar = max(10, min(40, width - room - _TIME - 26))
+    for label, indent, node in chosen:
+        span = node.span
+        yield f"{_fitted(label, room)} {length(span.duration_ns):>{_TIME}}  {_bar(span, summary, bar, signs)}  {details_of(span)}".rstrip()
+        for note in _notes(node, signs):
+            yield f"{indent}{note}"
+    if len(chosen) < len(labels):
+        yield f"… {counted(len(labels) - len(chosen), 'more span')}"
+    if summary.trace.left_out:
+        yield f"… {counted(summary.trace.left_out, 'more span')} that {'was' if summary.trace.left_out == 1 else 'were'} not read"
+
+
+def _head(summary: Summary, states: Mapping[str, str]) -> Iterator[str]:
+    yield f"run {summary.trace.trace_id}"
+    yield f"{harmless(title(summary))}: {STATUSES[summary.status]}, {moment(summary.started_ns)} UTC, {length(summary.duration_ns)}"
+    root = summary.root
+    whose = [f"{what} {harmless(text)}" for what, text in _whose(root)] if root is not None else []
+    if whose:
+        yield ", ".join(whose)
+    parts = [
+        counted(summary.agents.calls, "agent run"),
+        counted(summary.models.calls, "model call"),
+        counted(summary.tools.calls, "tool call"),
+        counted(summary.messages, "message"),
+        counted(summary.errors, "error"),
+    ]
+    yield ", ".join(parts)
+    if summary.models.calls:
+        yield f"tokens {tokens(summary.models)}, cost {cost(summary.models)}"
+    for what, lines in (("model", summary.by_model), ("agent", summary.by_agent), ("tool", summary.by_tool)):
+        for line in lines[:_MOST_ITEMS]:
+            yield f"  {what} {harmless(line.name)}: {_line(line, models=what == 'model')}"
+        if len(lines) > _MOST_ITEMS:
+            yield f"  … {counted(len(lines) - _MOST_ITEMS, f'more {what}')}"
+    for handoff in summary.handoffs[:_MOST_ITEMS]:
+        why = f": {harmless(handoff.reason)}" if handoff.reason else ""
+        yield f"  handed over: {harmless(handoff.source)} → {harmless(handoff.target)}{why}"
+    if len(summary.handoffs) > _MOST_ITEMS:
+        yield f"  … {counted(len(summary.handoffs) - _MOST_ITEMS, 'more hand-over')}"
+    for approval in summary.approvals:
+        state = states.get(approval.request) or ("the run went on with it" if approval.resumed else "the run waited for it")
+        yield f"  consent {harmless(approval.request)}: {state}"
+
+
+def _whose(root: Span) -> Iterator[tuple[str, str]]:
+    for what, name in (
+        ("by", "retinue.subject"),
+        ("tenant", "retinue.tenant"),
+        ("session", "gen_ai.conversation.id"),
+        ("at", "retinue.path"),
+    ):
+        text = root.text(name)
+        if text:
+            yield what, text
+
+
+def _line(line: Line, *, models: bool) -> str:
+    parts = [counted(line.calls, "call"), length(line.ns)]
+    if models:
+        parts += [f"tokens {tokens(line)}", f"cost {cost(line)}"]
+    if line.errors:
+        parts.append(counted(line.errors, "error"))
+    return ", ".join(parts)
+
+
+def _labels(roots: Sequence[Node], signs: Signs) -> Iterator[tuple[str, str, Node]]:
+    """Each node with its label, and with what stands before a further line of it."""
+    waiting: list[tuple[Node, str, str]] = [(node, "", "") for node in reversed(roots)]
+    while waiting:
+        node, before, beneath = waiting.pop()
+        yield before + harmless(node.span.name), beneath + (signs.beside if node.children else signs.nothing), node
+        last = len(node.children) - 1
+        for number in range(last, -1, -1):
+            fork, further = (signs.last, signs.nothing) if number == last else (signs.fork, signs.beside)
+            waiting.append((node.children[number], beneath + fork, beneath + further))
+
+
+def _fitted(text: str, room: int) -> str:
+    """The text in exactly so many columns. A deep indent is cut, rather than the name at its end."""
+    size = columns(text)
+    if size <= room:
+        return text + " " * (room - size)
+    name = text.lstrip("│├└─|`- ")
+    indent = text[: len(text) - len(name)]
+    indent = indent if len(indent) <= room // 2 else "…" + indent[len(indent) - room // 2 + 1 :]
+    left = room - len(indent) - 1
+    kept = ""
+    for character in name:
+        left -= columns(character)
+        if left < 0:
+            break
+        kept += character
+    cut = kept == name
+    fitted = indent + kept + ("" if cut else "…")
+    return fitted + " " * max(0, room - columns(fitted))
+
+
+def _bar(span: Span, summary: Summary, cells: int, signs: Signs) -> str:
+    """Where in the run's time the span lies."""
+    whole = max(1, summary.duration_ns or 1)
+    begin = min(max(0, span.started_ns - summary.started_ns), whole)
+    end = whole if span.ended_ns is None else min(max(begin, span.ended_ns - summary.started_ns), whole)
+    first = min(cells - 1, begin * cells // whole)
+    count = round((end - begin) * cells / whole)
+    drawn = signs.full * min(count, cells - first) if count else signs.thin
+    return (" " * first + drawn).ljust(cells)
+
+
+def details_of(span: Span) -> str:
+    """What a span's line says of it beside its name and time."""
+    if span.kind != "model":
+        return ""
+    line = Line("")
+    line.add(span)
+    return f"{tokens(line)} tokens, {cost(line)}"
+
+
+def _notes(node: Node, signs: Signs) -> Iterator[str]:
+    span = node.span
+    if span.failed:
+        yield f"{signs.failed} {harmless(span.error)}"
+    if span.ended_ns is None:
+        yield "(no end)"
+    for event in span.events:
+        told = {
+            "retinue.approval.parked": "waits for consent",
+            "retinue.approval.resumed": "goes on after consent",
+            "retinue.handoff": "hands over",
+        }
+        if event.name in told:
+            yield f"· {told[event.name]}"
+    for note in node.notes:
+        yield f"({note})"
+
+
+def harmless(text: str) -> str:
+    """A text of the file in one line, in which nothing writes on the terminal: what is not seen is an escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if is_seen(one) else one.encode("unicode_escape").decode("ascii") for one in text)
