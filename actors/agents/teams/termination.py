@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, NoReturn
 import attrs
 
 from retinue.actors.agents.contents import content_text
+from retinue.actors.agents.handoffs import HANDOFF
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.llm.usage import NO_USAGE, Usage
 from retinue.security.errors import DefinitionError
@@ -31,9 +32,6 @@ __all__ = [
     "names_in",
     "targets_of",
 ]
-
-HANDOFF: Final = "handoff"
-"""The `type` of a member's answer that hands the conversation to somebody."""
 
 SHOWN: Final = 60
 """Characters of a text that the name of a condition shows."""
