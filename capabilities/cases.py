@@ -109,6 +109,7 @@ class Case:
         four_eyes: Whether somebody who asks for consent wants it of another person than the subject.
         approvals: The tokens that came with the message.
         definition: The digest of what the handler is, or what finds it for the message's class.
+        counted: Whether it costs a call, where calls are limited.
         arguments: The message's fields by name, from `own` on.
         asks: Why a person must consent; empty where none must.
         heard: How many of them the policies gave: the first so many.
@@ -122,6 +123,7 @@ class Case:
         "arguments",
         "asks",
         "capability",
+        "counted",
         "definition",
         "four_eyes",
         "grant",
@@ -149,7 +151,9 @@ class Case:
         definition: Definition = "",
         *,
         four_eyes: bool = False,
+        counted: bool = True,
     ) -> None:
+        self.counted = counted
         self.security = security
         self.grant = grant
         self.operation = operation

@@ -190,6 +190,7 @@ class Gate:
         approvals: Sequence[str] = (),
         four_eyes: bool = False,
         definition: Definition = "",
+        counted: bool = True,
     ) -> Admission:
         """Let a message pass, or raise.
 
@@ -206,6 +207,7 @@ class Gate:
             approvals: Approval tokens that came with the message, for the desk.
             four_eyes: Whether who consents must be another person than the subject.
             definition: A digest of what the handler is, or what finds it for a class of messages: consent is bound to it. "": no consent can be had.
+            counted: Whether it costs a call, where calls are limited. False for a handler that only hands on to one that is counted.
 
         Raises:
             Denied: It is refused, or could not be decided; `reason` says what refused, and what went wrong is chained.
@@ -228,7 +230,20 @@ class Gate:
                 return Admission(message, True)
         except Exception:
             pass  # it is decided, refused and recorded below, step by step
-        case = Case(security, grant, requires, message, path, message_type, risk, approval, approvals, definition, four_eyes=four_eyes)
+        case = Case(
+            security,
+            grant,
+            requires,
+            message,
+            path,
+            message_type,
+            risk,
+            approval,
+            approvals,
+            definition,
+            four_eyes=four_eyes,
+            counted=counted,
+        )
         try:
             if genuine:
                 case.subject = security.subject
@@ -257,6 +272,7 @@ class Gate:
         approvals: Sequence[str] = (),
         four_eyes: bool = False,
         definition: Definition = "",
+        counted: bool = True,
         wanted: Callable[[], bool] = lambda: True,
     ) -> Admission:
         """As `admit`, waiting for asynchronous policies, and for the desk where there is one. All else is decided after the last policy's answer, in one step
@@ -264,7 +280,20 @@ class Gate:
 
         A cancellation goes through: then nothing is admitted, charged or recorded. (`settle` says what becomes of a consent.)
         """
-        case = Case(security, grant, requires, message, path, message_type, risk, approval, approvals, definition, four_eyes=four_eyes)
+        case = Case(
+            security,
+            grant,
+            requires,
+            message,
+            path,
+            message_type,
+            risk,
+            approval,
+            approvals,
+            definition,
+            four_eyes=four_eyes,
+            counted=counted,
+        )
         try:
             self._check(case)
             policies = self._begin(case)
@@ -492,7 +521,7 @@ class Gate:
         return self.ledger.reserve(case.security.accounts, calls=1) if self._is_counted(case) else None
 
     def _is_counted(self, case: Case) -> bool:
-        if case.operation is None or case.security.permissions.limits.calls == UNLIMITED:
+        if case.operation is None or not case.counted or case.security.permissions.limits.calls == UNLIMITED:
             return False
         if not case.security.accounts:
             raise Undecidable("its calls are limited, and there is no account to charge them to")

@@ -25,6 +25,7 @@ from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.spending import Budget
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.timers import Timers
+from retinue.actors.runtime.tracing import NO_SPAN, TurnSpan
 from retinue.actors.runtime.virtual_refs import VirtualRef
 from retinue.actors.runtime.watch import Watch
 from retinue.mailbox.errors import MailboxFull
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.virtual import Virtual
     from retinue.capabilities.consent import Approval
     from retinue.security.context import SecurityContext
+    from retinue.security.restrictions import Restriction
 
 __all__ = ["ActorContext", "Deferred"]
 
@@ -171,6 +173,13 @@ class ActorContext:
         """
         return self._cell.kernel.book.refused(error)
 
+    @property
+    def span(self) -> TurnSpan:
+        """The span of the current message, to note something on it; where nothing is traced, one that notes nothing."""
+        postmark = self._turn().postmark
+        found: TurnSpan | None = postmark.span if postmark is not None else None
+        return NO_SPAN if found is None else found
+
     def interrupter(self) -> Interrupter:
         """What ends the current turn from outside, while it waits for something: to be left where a message that cannot wait behind it finds it.
 
@@ -193,6 +202,19 @@ class ActorContext:
             ConstraintError: A label is malformed.
         """
         derivation.taint(self._cell.kernel, self._turn(), labels)
+
+    def narrow(self, *restrictions: Restriction) -> None:
+        """Narrows the current turn's own authority: what it sends, spawns and starts from now on may do less, and there is no way back. `self.ctx.security` is the
+        narrower one then.
+
+        Args:
+            restrictions: What `SecurityContext.narrow` takes, such as `rt.limit(calls=10)` or `rt.deny("fs.write")`.
+
+        Raises:
+            DefinitionError: Something else is given.
+            Revoked: The authority was revoked.
+        """
+        derivation.narrow(self._turn(), restrictions)
 
     @property
     def approval(self) -> Approval | None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
     from retinue.security.context import SecurityContext
+    from retinue.security.restrictions import Restriction
 
 __all__ = [
     "acting",
@@ -55,6 +56,7 @@ __all__ = [
     "holding",
     "lasting",
     "lasts",
+    "narrow",
     "own_authority",
     "received",
     "sending",
@@ -276,6 +278,11 @@ def taint(kernel: Kernel, turn: Delivery, labels: Iterable[str]) -> None:
     """Rule 5: adds labels to the turn. Raises ConstraintError for what is no label."""
     turn.security = turn.security.narrow(label(*labels))
     kernel.labelled = True
+
+
+def narrow(turn: Delivery, restrictions: Iterable[Restriction]) -> None:
+    """Rule 2, for a turn that will do with less from here on."""
+    turn.security = turn.security.narrow(*restrictions)
 
 
 def answered(delivery: Delivery, labels: frozenset[str] = frozenset()) -> None:

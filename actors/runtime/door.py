@@ -348,6 +348,7 @@ def _asked(delivery: Delivery) -> tuple[tuple[Any, ...], dict[str, Any]]:
         "approvals": postmark.approvals if postmark is not None else (),
         "four_eyes": handler.four_eyes,
         "definition": handler.definition,
+        "counted": handler.counted,
     }
 
 

@@ -33,7 +33,7 @@ _OPTIONS = "__retinue_handler__"
 class Options:
     """What `@handler` was given. Stays on the function; an override without the decorator inherits it."""
 
-    __slots__ = ("approval", "forwards", "four_eyes", "open_to_all", "raises", "requires", "risk", "shield")
+    __slots__ = ("approval", "counted", "forwards", "four_eyes", "open_to_all", "raises", "requires", "risk", "shield")
 
     def __init__(
         self,
@@ -46,7 +46,9 @@ class Options:
         four_eyes: bool = False,
         forwards: bool = False,
         open_to_all: bool = False,
+        counted: bool = True,
     ) -> None:
+        self.counted = counted
         self.requires = requires
         self.risk = risk
         self.approval = approval
@@ -77,6 +79,7 @@ class HandlerInfo:
         shield: Whether a running turn is protected from the cancellation of its asker.
         forwards: Whether it hands each of its messages over to somebody else, who answers (or streams).
         open_to_all: Whether its class says that it is open on purpose.
+        counted: Whether the gate charges a call for each of its messages.
         streams: Whether its message is answered by a stream: its own, or that of whoever gets the message from it.
         inline: Whether an asker may run it in its own task.
         name: The method's name.
@@ -85,6 +88,7 @@ class HandlerInfo:
     __slots__ = (
         "approval",
         "awaits",
+        "counted",
         "definitions",
         "forwards",
         "four_eyes",
@@ -116,6 +120,7 @@ class HandlerInfo:
         self.risk = options.risk
         self.approval = options.approval
         self.four_eyes = options.four_eyes
+        self.counted = options.counted
         self.origin = self
         self.definitions: dict[type, str] = {}
         self.stated: str | None = None
@@ -179,6 +184,7 @@ def handler(
     shield: bool = False,
     forwards: bool = False,
     open_to_all: bool = False,
+    counted: bool = True,
 ) -> Callable[[F], F]: ...
 
 
@@ -194,6 +200,7 @@ def handler(
     shield: bool = False,
     forwards: bool = False,
     open_to_all: bool = False,
+    counted: bool = True,
 ) -> Any:
     """Makes a method the handler of the message type that its parameter is annotated with (`A | B` for two types).
 
@@ -213,6 +220,8 @@ def handler(
         forwards: The handler, no generator, hands each message over by `self.ctx.forward(ref, message)`, also a `Stream`: whoever asked reads from there. Where it
             returns without that, it has failed, and whoever asked gets a DefinitionError.
         open_to_all: It has no `requires` on purpose, since what it does asks for its own operations: a strict system takes it.
+        counted: Whether each message costs one of the calls of `rt.limit(calls=…)`, where the handler requires an operation; default True. False for a handler that
+            only hands on to another one, which is counted: what is done once is one call then.
 
     Raises:
         DefinitionError: At once, for options of the wrong kind; at the class's definition, for a method that cannot be a handler.
@@ -229,14 +238,22 @@ def handler(
             raise DefinitionError(f"@handler(raises=…) takes an exception class or a tuple of them, not {kind!r}")
     if open_to_all and requires is not None:
         raise DefinitionError(f"@handler(requires={requires!r}, open_to_all=True): it is one or the other")
-    for name, value in (("four_eyes", four_eyes), ("shield", shield), ("forwards", forwards), ("open_to_all", open_to_all)):
+    for name, value in (
+        ("four_eyes", four_eyes),
+        ("shield", shield),
+        ("forwards", forwards),
+        ("open_to_all", open_to_all),
+        ("counted", counted),
+    ):
         if not isinstance(value, bool):
             raise DefinitionError(f"@handler({name}={value!r}): write True or False")
     if not isinstance(approval, bool) and (not callable(approval) or inspect.iscoroutinefunction(approval)):
         raise DefinitionError(
             f"@handler(approval={approval!r}): write True or False, or give a plain function of the message that says which"
         )
-    options = Options(requires, approval, kinds, shield, risk, four_eyes=four_eyes, forwards=forwards, open_to_all=open_to_all)
+    options = Options(
+        requires, approval, kinds, shield, risk, four_eyes=four_eyes, forwards=forwards, open_to_all=open_to_all, counted=counted
+    )
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isfunction(target):

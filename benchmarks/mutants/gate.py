@@ -121,7 +121,7 @@ GATE = (
     Mutant(
         "calls are not charged",
         "capabilities/gate.py",
-        "        if case.operation is None or case.security.permissions.limits.calls == UNLIMITED:\n",
+        "        if case.operation is None or not case.counted or case.security.permissions.limits.calls == UNLIMITED:\n",
         "        if case:\n",
         _GATE,
     ),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         UnknownStateKey,
     )
     from retinue.actors.agents.events import ApprovalNeeded, HandedOff, Notice, ToolFinished, ToolStarted, UsageSoFar
-    from retinue.actors.agents.handoffs import HandOver, Handoff
+    from retinue.actors.agents.handoffs import Handoff, HandOver
     from retinue.actors.agents.hooks import HookContext, PolicyHook, hook
     from retinue.actors.agents.message import (
         AgentEvent,
