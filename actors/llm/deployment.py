@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import attrs
 import trio
 
 from retinue.actors.llm.completion import Completion
@@ -228,6 +229,8 @@ class OpenAICompatible(Deployment):
 class Local(_Alone):
     """The embedded model, in a server of its own inside this process; asked over HTTP like any endpoint, one request at a time.
 
+    It has no tool calls of its own. Tools stand in its instructions, and its replies are held to a form that is turned back into calls.
+
     Args:
         weights: The GGUF file; default: the weights of SmolLM2-135M, where they lie on this machine. Nothing is fetched here: see
             `pull_weights`, or `retinue models pull smollm2`.
@@ -235,6 +238,7 @@ class Local(_Alone):
         context: The most tokens of prompt and answer together; default 2,048.
         threads: Threads that compute; see `LocalServer`.
         timeouts: See `Timeouts`.
+        tools: "schema" (the default); or "native" for weights whose prompt template has tools. See `Profile.tools`.
 
     Raises ModelNotInstalled (to the spawner) where the extra `local` or the weights are missing, or the weights do not load.
     """
@@ -247,8 +251,12 @@ class Local(_Alone):
         context: int = 2048,
         threads: int | None = None,
         timeouts: Timeouts | None = None,
+        tools: Literal["schema", "native"] = "schema",
     ) -> None:
         super().__init__()
+        if tools not in ("schema", "native"):
+            raise ValueError(f'tools={tools!r} is given to a deployment: give "schema", or "native" for weights that know tools')
+        self._tools: Literal["schema", "native"] = tools
         self._weights = weights
         self._data_dir = data_dir
         self._context = context
@@ -261,13 +269,14 @@ class Local(_Alone):
         """Load the weights and start the server."""
         await client_loaded()
         from retinue.actors.llm.endpoint import Endpoint
+        from retinue.actors.llm.profiles.servers import LLAMACPP
 
         self._server = LocalServer(self._find(), model=SMOLLM2.name, context=self._context, threads=self._threads)
         self._endpoint = Endpoint(
             model=self._server.model,
             base_url=self._server.url,
             api_key=self._server.key,
-            profile="llamacpp",
+            profile=attrs.evolve(LLAMACPP, tools=self._tools),
             timeouts=self._timeouts,
             proxies=False,
         )

@@ -31,6 +31,7 @@ from retinue.actors.llm.reading import AnswerReader
 from retinue.actors.llm.replies import refused_parameter, tidy
 from retinue.actors.llm.retrying import LONGEST_WAIT, Retries, is_retryable
 from retinue.actors.llm.secret import Key
+from retinue.actors.llm.tool_mode import ToolMode
 
 __all__ = ["Endpoint", "Timeouts", "check_address"]
 
@@ -86,6 +87,7 @@ class Endpoint:
         query = urlencode(self.profile.query)
         self._url = f"{self.address}{self.profile.path}{'?' if query else ''}{query}"
         self._payloads = Payloads(self.profile, self.model)
+        self._tool_mode = ToolMode(self.profile.output, where=self._where) if self.profile.tools == "schema" else None
         self._without: frozenset[str] = frozenset()
         self._closed = False
         headers = {"accept": "text/event-stream, application/json", "accept-encoding": "identity", "content-type": "application/json"}
@@ -143,9 +145,14 @@ class Endpoint:
         total_at = trio.current_time() + self.timeouts.total
         if self._may_cost:
             await load_prices()
-        async with aclosing(self._tries(request, total_at, passed_on=passed_on)) as events:
+        async with aclosing(self._answers(request, total_at, passed_on=passed_on)) as events:
             async for event in events:
                 yield self._with_price(event) if type(event) is Completed and self._may_cost else event
+
+    def _answers(self, request: Complete, total_at: float, *, passed_on: bool) -> AsyncGenerator[ModelEvent, None]:
+        if self._tool_mode is None:
+            return self._tries(request, total_at, passed_on=passed_on)
+        return self._tool_mode.events(request, lambda asked: self._tries(asked, total_at, passed_on=passed_on))
 
     async def _tries(self, request: Complete, total_at: float, *, passed_on: bool) -> AsyncGenerator[ModelEvent, None]:
         attempt = 1
