@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from retinue.actors.agents.parsers_text import InterpreterParser, MixedToolParser, PluginParser, ToolParser
     from retinue.actors.agents.react import ReAct, ReActParser
     from retinue.actors.agents.specs import AgentSpec
+    from retinue.actors.agents.teams.guards import HandoffGuards
+    from retinue.actors.agents.teams.routing import ModelRouter, Rules
     from retinue.actors.agents.teams.termination import (
         AllOf,
         AnyOf,
@@ -279,6 +281,7 @@ __all__ = [
     "HandedOff",
     "HandedTo",
     "Handoff",
+    "HandoffGuards",
     "HandoffLimit",
     "HookBlocked",
     "HookContext",
@@ -298,6 +301,7 @@ __all__ = [
     "Memory",
     "Message",
     "MixedToolParser",
+    "ModelRouter",
     "NameTaken",
     "NoContext",
     "NoSuchRun",
@@ -334,6 +338,7 @@ __all__ = [
     "Review",
     "Revoked",
     "RoutingFailed",
+    "Rules",
     "Run",
     "RunCancelled",
     "RunEnd",

@@ -8,7 +8,7 @@ from typing import Any, Final
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.message import AgentMessage
 
-__all__ = ["Talk"]
+__all__ = ["Transcript"]
 
 LINES: Final = 200
 """Lines that are kept for members who have not heard them."""
@@ -16,57 +16,70 @@ LINES: Final = 200
 CHARACTERS: Final = 100_000
 """Characters of them."""
 
-KEY: Final = "talk"
+LONGEST_SPEAKER: Final = 128
+
+KEY: Final = "transcript"
 
 
-class Talk:
+class Transcript:
     """The talk of one session, during one run.
 
     Args:
         state: The session's state, as the last run has left it. It is not changed before `keep`.
+        message: The message of this run: the next line.
+        members: Who the members are; nobody else speaks under their names.
     """
 
-    __slots__ = ("_first", "_heard", "_lines")
+    __slots__ = ("_first", "_heard", "_lines", "_message", "_number")
 
-    def __init__(self, state: dict[str, Any]) -> None:
+    def __init__(self, state: dict[str, Any], message: AgentMessage, members: Iterable[str]) -> None:
         kept = state.get(KEY) or {}
         self._lines: list[tuple[str, str]] = [(speaker, text) for speaker, text in kept.get("lines", ())]
         self._first: int = kept.get("first", 0)  # the number of the first line that is kept still
         self._heard: dict[str, int] = dict(kept.get("heard", {}))
+        self._message = message
+        self._number = self._end
+        speaker = " ".join(message.sender.split())[:LONGEST_SPEAKER]
+        self._lines.append((f"{speaker} (another)" if speaker in members else speaker, content_text(message.content)))
 
-    def say(self, speaker: str, content: Any) -> None:
-        """Somebody has said something; who speaks has heard it."""
-        end = self._first + len(self._lines)
-        if self._heard.get(speaker) == end:
-            self._heard[speaker] = end + 1
-        self._lines.append((speaker, content_text(content)))
+    @property
+    def _end(self) -> int:
+        return self._first + len(self._lines)
 
-    def told(self, member: str, message: AgentMessage, sender: str) -> AgentMessage:
+    def say(self, member: str, text: str) -> None:
+        """A member has said something; it has heard that itself."""
+        if self._heard.get(member) == self._end:
+            self._heard[member] = self._end + 1
+        self._lines.append((member, text))
+
+    def told(self, member: str, sender: str) -> AgentMessage:
         """What a member is told: all that it has not heard. Where that is nothing but the message that has just come, it is that very message.
 
         Args:
             member: Who is asked.
-            message: The message of this run.
-            sender: Who has handed over, for a text of several lines.
+            sender: Who has handed over, as the sender of a text of several lines.
         """
-        end = self._first + len(self._lines)
         heard = self._heard.get(member, 0)
-        self._heard[member] = end
+        self._heard[member] = self._end
+        if heard == self._number == self._end - 1:
+            return self._message
         new = self._lines[max(0, heard - self._first) :]
-        if len(new) == 1 and heard >= self._first and new[0][1] == content_text(message.content) and new[0][0] == message.sender:
-            return message
         texts = [_line(speaker, text) for speaker, text in new if speaker != member]
         left_out = self._first - heard
         if left_out > 0:
             texts.insert(0, f"({left_out} earlier lines are left out)")
         return AgentMessage("\n".join(texts), sender)
 
+    def latest(self, count: int) -> str:
+        """The last lines before this run's message, for whoever is to choose."""
+        end = self._number - self._first
+        return "\n".join(_line(speaker, text) for speaker, text in self._lines[max(0, end - count) : end])
+
     def keep(self, state: dict[str, Any], members: Iterable[str]) -> None:
         """Puts the talk into the state, without what all members have heard, what is too long, and who is no member any more."""
         known = list(members)
         heard = {name: self._heard[name] for name in known if name in self._heard}
-        end = self._first + len(self._lines)
-        first = max(self._first, min((heard.get(name, 0) for name in known), default=end), end - LINES)
+        first = max(self._first, min((heard.get(name, 0) for name in known), default=self._end), self._end - LINES)
         lines = self._lines[first - self._first :]
         size = sum(len(text) for _, text in lines)
         while lines and size > CHARACTERS:
@@ -76,5 +89,5 @@ class Talk:
 
 
 def _line(speaker: str, text: str) -> str:
-    """One line of the talk. Those of a text that has several are indented, so that none of them reads as another speaker's."""
+    """One line of the talk. The further ones of a text are indented, so that none of them reads as another speaker's."""
     return f"{speaker}: " + "\n    ".join(text.splitlines())
