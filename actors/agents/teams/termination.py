@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -13,6 +12,7 @@ import attrs
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.handoffs import HANDOFF
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.words import stands_in
 from retinue.actors.llm.usage import NO_USAGE, Usage
 from retinue.security.errors import DefinitionError
 
@@ -158,17 +158,9 @@ class TextMention(Termination):
     def met(self, talk: Talk) -> str | None:
         """Whether somebody has said it."""
         for message in talk.said:
-            if (self.sender is None or message.sender == self.sender) and self._is_in(content_text(message.content)):
+            if (self.sender is None or message.sender == self.sender) and stands_in(self.text, content_text(message.content)):
                 return repr(self)
         return None
-
-    def _is_in(self, text: str) -> bool:
-        wanted = self.text
-        if wanted not in text:
-            return False
-        before = r"(?<!\w)" if wanted[0].isalnum() or wanted[0] == "_" else ""
-        after = r"(?!\w)" if wanted[-1].isalnum() or wanted[-1] == "_" else ""
-        return re.search(before + re.escape(wanted) + after, text) is not None
 
     def __repr__(self) -> str:
         by = "" if self.sender is None else f", sender={self.sender!r}"

@@ -51,8 +51,10 @@ def test_what_was_asked_does_not_end_the_talk_though_it_names_the_word() -> None
         ("fin", "finance, and then: fin", True),
         ("ende", "am_ende", False),
         (".*", "anything", False),
+        ("完成", "我完成了", True),
+        ("é", "été", False),
     ],
-    ids=["within", "longer", "word", "signs", "second place", "underscore", "no pattern"],
+    ids=["within", "longer", "word", "signs", "second place", "underscore", "no pattern", "no blanks", "accents"],
 )
 def test_a_text_is_found_as_words_of_its_own(wanted: str, text: str, *, found: bool) -> None:
     assert (rt.TextMention(wanted).met(talk(("a", text))) is not None) is found
