@@ -12,6 +12,7 @@
     ├── OutputRefused
     ├── HandoffLimit
     ├── RoutingFailed
+    ├── VoteUndecided
     └── BadState (ValueError)
         └── UnknownStateKey (KeyError)
 
@@ -42,6 +43,7 @@ __all__ = [
     "RunLimitReached",
     "RunParked",
     "UnknownStateKey",
+    "VoteUndecided",
 ]
 
 
@@ -201,6 +203,20 @@ class RoutingFailed(AgentError):
     def __init__(self, text: str, *, answer: str = "") -> None:
         super().__init__(text)
         self.answer = answer
+
+
+class VoteUndecided(AgentError):
+    """A vote has no winner: two answers or more have the same number of votes, and no other has as many. The team remembers nothing of the run.
+
+    Attributes:
+        votes: The answers that were voted for with their votes, most first; () where that is not known.
+    """
+
+    code: ClassVar[str] = "vote.undecided"
+
+    def __init__(self, text: str, *, votes: tuple[tuple[str, int], ...] = ()) -> None:
+        super().__init__(text)
+        self.votes = votes
 
 
 class BadState(AgentError, ValueError):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         RunLimitReached,
         RunParked,
         UnknownStateKey,
+        VoteUndecided,
     )
     from retinue.actors.agents.events import ApprovalNeeded, HandedOff, Notice, ToolFinished, ToolStarted, UsageSoFar
     from retinue.actors.agents.handoffs import Handoff, HandOver
@@ -393,6 +394,7 @@ __all__ = [
     "Verdict",
     "Virtual",
     "VirtualRef",
+    "VoteUndecided",
     "Watch",
     "When",
     "WireError",

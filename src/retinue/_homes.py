@@ -189,6 +189,7 @@ HOMES: Final = {
     "Verdict": "retinue.capabilities.policy",
     "Virtual": "retinue.actors.runtime.virtual",
     "VirtualRef": "retinue.actors.runtime.virtual_refs",
+    "VoteUndecided": "retinue.actors.agents.errors",
     "Watch": "retinue.actors.runtime.watch",
     "When": "retinue.actors.agents.teams.termination",
     "WireError": "retinue.mailbox.errors",

@@ -54,6 +54,7 @@
     │   ├── OutputRefused
     │   ├── HandoffLimit
     │   ├── RoutingFailed
+    │   ├── VoteUndecided
     │   └── BadState (ValueError)
     │       └── UnknownStateKey (KeyError)
     └── ModelError
@@ -100,6 +101,7 @@ from retinue.actors.agents.errors import (
     RunLimitReached,
     RunParked,
     UnknownStateKey,
+    VoteUndecided,
 )
 from retinue.actors.llm.errors import (
     AllMembersFailed,
@@ -240,6 +242,7 @@ __all__ = [
     "Unanswered",
     "Unhandled",
     "UnknownStateKey",
+    "VoteUndecided",
     "WeightsError",
     "WireError",
     "WrongEndpoint",

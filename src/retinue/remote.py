@@ -162,6 +162,7 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.OutputRefused: Crossing(502, _texts("refusal")),
     e.HandoffLimit: Crossing(429, (_Field("limit", "limit", _text, needed=True),)),
     e.RoutingFailed: Crossing(502, _texts("answer")),
+    e.VoteUndecided: Crossing(409),
     e.BadState: Crossing(422),
     e.UnknownStateKey: Crossing(422, _texts("key")),
     e.ModelError: Crossing(502, _MODEL),
