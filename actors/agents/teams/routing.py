@@ -12,6 +12,7 @@ import attrs
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RoutingFailed
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.words import stands_in
 from retinue.actors.llm.messages import ChatMessage, Complete, ToolSpec
 from retinue.actors.runtime.ref import Ref
 from retinue.security.errors import DefinitionError
@@ -88,7 +89,7 @@ class Rules:
             if isinstance(when, str):
                 if text is None:
                     text = _even(content_text(message.content))
-                if _holds(self._words[number - 1], text):
+                if stands_in(self._words[number - 1], text):
                     yield name
                 continue
             try:
@@ -249,32 +250,8 @@ def _answer(completion: Completion) -> str:
 
 def is_said(words: str, text: str) -> bool:
     """Whether a text holds these words in a row, whole. Both are compared in one form: no matter the case, and how many blanks stand between."""
-    return _holds(_even(words), _even(text))
-
-
-def _holds(words: str, text: str) -> bool:
-    start = text.find(words)
-    while start >= 0:
-        end = start + len(words)
-        before, after = text[start - 1 : start], text[end : end + 1]
-        if not _goes_on(before, words[0]) and not _goes_on(words[-1], after):
-            return True
-        start = text.find(words, start + 1)
-    return False
+    return stands_in(_even(words), _even(text))
 
 
 def _even(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-def _goes_on(left: str, right: str) -> bool:
-    """Whether a word goes on from one character to the next. Scripts that put no blanks between words have no such border, so that it is none."""
-    return _in_word(left) and _in_word(right)
-
-
-def _in_word(character: str) -> bool:
-    return (
-        bool(character)
-        and (character.isalnum() or character == "_" or unicodedata.category(character).startswith("M"))
-        and unicodedata.east_asian_width(character) not in ("W", "F")
-    )
