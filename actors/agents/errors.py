@@ -12,6 +12,10 @@
     ├── OutputRefused
     ├── HandoffLimit
     ├── RoutingFailed
+    ├── TeamError
+    │   ├── NoSuchMember (LookupError)
+    │   ├── MemberPaused
+    │   └── TeamDiverged
     ├── VoteUndecided
     └── BadState (ValueError)
         └── UnknownStateKey (KeyError)
@@ -35,6 +39,8 @@ __all__ = [
     "GuardrailBlocked",
     "HandoffLimit",
     "HookBlocked",
+    "MemberPaused",
+    "NoSuchMember",
     "NoSuchRun",
     "OutputInvalid",
     "OutputRefused",
@@ -42,6 +48,8 @@ __all__ = [
     "RunCancelled",
     "RunLimitReached",
     "RunParked",
+    "TeamDiverged",
+    "TeamError",
     "UnknownStateKey",
     "VoteUndecided",
 ]
@@ -217,6 +225,48 @@ class VoteUndecided(AgentError):
     def __init__(self, text: str, *, votes: tuple[tuple[str, int], ...] = ()) -> None:
         super().__init__(text)
         self.votes = votes
+
+
+class TeamError(AgentError):
+    """What goes wrong with a team's run, and is nothing of one of its members' own; the team remembers nothing of the run."""
+
+    code: ClassVar[str] = "team"
+
+
+class NoSuchMember(TeamError, LookupError):
+    """The team has no member of that name: it never had, or it was removed. Nobody was asked.
+
+    Attributes:
+        name: The name.
+    """
+
+    code: ClassVar[str] = "team.member"
+
+    def __init__(self, text: str, *, name: str = "") -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class MemberPaused(TeamError):
+    """The member is paused, and gets no new work. It was not asked.
+
+    Attributes:
+        name: Its name.
+    """
+
+    code: ClassVar[str] = "team.paused"
+
+    def __init__(self, text: str, *, name: str = "") -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class TeamDiverged(TeamError):
+    """A team's run that was parked has, run again, taken another way than before, so that the answers that it had are not those to what it asks now; or it makes steps
+    without end. It stays parked.
+    """
+
+    code: ClassVar[str] = "team.diverged"
 
 
 class BadState(AgentError, ValueError):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         GuardrailBlocked,
         HandoffLimit,
         HookBlocked,
+        MemberPaused,
+        NoSuchMember,
         NoSuchRun,
         OutputInvalid,
         OutputRefused,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
         RunCancelled,
         RunLimitReached,
         RunParked,
+        TeamDiverged,
+        TeamError,
         UnknownStateKey,
         VoteUndecided,
     )
@@ -110,6 +114,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.topic_notices import Lagged, Listing
     from retinue.actors.runtime.topic_reports import DeliveryReport, Published
     from retinue.actors.runtime.topic_subscriptions import Subscription
+    from retinue.actors.runtime.tracing import TurnSpan
     from retinue.actors.runtime.virtual import Virtual
     from retinue.actors.runtime.virtual_refs import VirtualRef
     from retinue.actors.runtime.watch import StopReason, Terminated, Watch
@@ -121,6 +126,7 @@ if TYPE_CHECKING:
     from retinue.actors.tools.actions import ActionExecutor, action_processor
     from retinue.actors.tools.executor import spawn_executor
     from retinue.actors.tools.python import PythonKernel
+    from retinue.actors.tracing.tracing import Tracing
     from retinue.capabilities.artifacts import ArtifactStore
     from retinue.capabilities.consent import Approval
     from retinue.capabilities.errors import BadArguments, BadExpression
@@ -299,12 +305,14 @@ __all__ = [
     "Mailbox",
     "MailboxFull",
     "MaxMessages",
+    "MemberPaused",
     "Memory",
     "Message",
     "MixedToolParser",
     "ModelRouter",
     "NameTaken",
     "NoContext",
+    "NoSuchMember",
     "NoSuchRun",
     "Notice",
     "OutputInvalid",
@@ -368,6 +376,8 @@ __all__ = [
     "SystemClosed",
     "TakesText",
     "Talk",
+    "TeamDiverged",
+    "TeamError",
     "Terminated",
     "Termination",
     "TextDelta",
@@ -386,7 +396,9 @@ __all__ = [
     "ToolStarted",
     "Toolkit",
     "Topic",
+    "Tracing",
     "TreeLimits",
+    "TurnSpan",
     "Unanswered",
     "Unhandled",
     "UnknownStateKey",

@@ -54,6 +54,10 @@
     │   ├── OutputRefused
     │   ├── HandoffLimit
     │   ├── RoutingFailed
+    │   ├── TeamError
+    │   │   ├── NoSuchMember (LookupError)
+    │   │   ├── MemberPaused
+    │   │   └── TeamDiverged
     │   ├── VoteUndecided
     │   └── BadState (ValueError)
     │       └── UnknownStateKey (KeyError)
@@ -93,6 +97,8 @@ from retinue.actors.agents.errors import (
     GuardrailBlocked,
     HandoffLimit,
     HookBlocked,
+    MemberPaused,
+    NoSuchMember,
     NoSuchRun,
     OutputInvalid,
     OutputRefused,
@@ -100,6 +106,8 @@ from retinue.actors.agents.errors import (
     RunCancelled,
     RunLimitReached,
     RunParked,
+    TeamDiverged,
+    TeamError,
     UnknownStateKey,
     VoteUndecided,
 )
@@ -206,6 +214,7 @@ __all__ = [
     "KeyRefused",
     "Killed",
     "MailboxFull",
+    "MemberPaused",
     "ModelError",
     "ModelFailed",
     "ModelInterrupted",
@@ -216,6 +225,7 @@ __all__ = [
     "NameTaken",
     "NeedsLoop",
     "NoContext",
+    "NoSuchMember",
     "NoSuchRun",
     "OutputInvalid",
     "OutputRefused",
@@ -237,6 +247,8 @@ __all__ = [
     "StreamClosed",
     "StreamTruncated",
     "SystemClosed",
+    "TeamDiverged",
+    "TeamError",
     "TokenError",
     "TraceFileError",
     "Unanswered",

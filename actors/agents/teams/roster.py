@@ -1,0 +1,115 @@
+"""A team's roster: its members in order. The team changes it, its sessions read it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from retinue.actors.agents.errors import MemberPaused, NoSuchMember
+from retinue.actors.agents.teams.members import Member, near
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from retinue.actors.agents.keeping import Keeper
+    from retinue.actors.agents.specs import AgentSpec
+    from retinue.actors.runtime.ref import Ref
+
+__all__ = ["Place", "Roster"]
+
+
+class Place:
+    """A member's place in the roster.
+
+    Attributes:
+        member: The member, as it is now.
+        spec: What it was spawned from; None for a ref that was given.
+        keeper: Where what it remembers is, for one that was spawned from a spec whose class takes it.
+        busy: How many asks of the team it works on, by the key of the team's session.
+        former: The actor that it was before it was edited, and that one's `busy`: what it works on for a session, it goes on with.
+    """
+
+    __slots__ = ("busy", "former", "keeper", "member", "spec")
+
+    def __init__(self, member: Member, spec: AgentSpec | None = None, keeper: Keeper | None = None) -> None:
+        self.member = member
+        self.spec = spec
+        self.keeper = keeper
+        self.busy: Counter[str] = Counter()
+        self.former: tuple[Ref[Any], Counter[str]] | None = None
+
+    def ref_for(self, key: str) -> tuple[Ref[Any], Counter[str]]:
+        """Whom to ask for a session, and where to count it: the former actor as long as that works for this very session, for two must not write one memory."""
+        if self.former is not None:
+            if self.former[1][key] > 0:
+                return self.former
+            if not +self.former[1]:
+                self.former = None
+        return self.member.ref, self.busy
+
+
+class Roster:
+    """The members of one team by name.
+
+    Args:
+        path: The team's path, for texts.
+    """
+
+    __slots__ = ("path", "places")
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self.places: dict[str, Place] = {}
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter([place.member for place in self.places.values()])
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, in order."""
+        return tuple(self.places)
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The names of those that are not paused, in order."""
+        return tuple(name for name, place in self.places.items() if not place.member.paused)
+
+    def place(self, name: object) -> Place:
+        """The place of a member. Raises NoSuchMember."""
+        found = self.places.get(name) if isinstance(name, str) else None
+        if found is None:
+            shown = repr(name)[:100]
+            raise NoSuchMember(f"{self.path} has no member {shown}{near(name, self.places)}", name=str(name)[:100])
+        return found
+
+    def at_work(self, name: object) -> Place:
+        """The place of a member that may be asked. Raises NoSuchMember, MemberPaused."""
+        found = self.place(name)
+        if found.member.paused:
+            raise MemberPaused(
+                f"{self.path}: its member {name!r} is paused, and gets no new work until rt.UnpauseMember({name!r})", name=str(name)
+            )
+        return found
+
+    def put(self, place: Place) -> None:
+        """A new member, the last in order."""
+        self.places[place.member.name] = place
+
+    def change(self, name: str, **changes: Any) -> None:
+        """Changes what a member is. Raises NoSuchMember."""
+        place = self.place(name)
+        place.member = attrs.evolve(place.member, **changes)
+
+    def remove(self, name: str) -> Place:
+        """Takes a member out. Raises NoSuchMember."""
+        place = self.place(name)
+        del self.places[name]
+        return place
