@@ -18,16 +18,18 @@ class Postmark:
 
     Attributes:
         approvals: Approval tokens given by the sender, unredeemed.
-        trace: A W3C `traceparent`, passed on unchanged to whatever the receiver sends.
+        trace: A W3C `traceparent`: the span that it was sent in. Passed on to whatever the receiver sends, where that makes no span of its own.
         deadline: When the answer must be there, in the clock's seconds; None until somebody had to know.
         bounded: Whether it is the message's authority that ends then, and not the asker's patience.
         original: The message as it was sent, where a policy may have rewritten it.
         case: What the gate knows of it, while it waits for a person's consent.
         addressed: Whom the sender addressed, where that was a pool, which has handed it to a worker.
         attempts: How many workers of a pool have taken it up.
+        span: The span of its turn, once it has begun, in a system that traces.
+        hints: What its sender knows about its span, in a system that traces.
     """
 
-    __slots__ = ("addressed", "approvals", "attempts", "bounded", "case", "deadline", "original", "trace")
+    __slots__ = ("addressed", "approvals", "attempts", "bounded", "case", "deadline", "hints", "original", "span", "trace")
 
     def __init__(self, approvals: tuple[Any, ...] = (), trace: str | None = None) -> None:
         self.approvals = approvals
@@ -38,6 +40,8 @@ class Postmark:
         self.case: Any = None
         self.addressed: Any = None
         self.attempts = 0
+        self.span: Any = None
+        self.hints: Any = None
 
 
 class Envelope:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.actors.runtime.handlers import HandlerInfo, collect_handlers, handler, handler_options
@@ -14,6 +14,7 @@ from retinue.security.operations import check_operation
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.context import ActorContext
+    from retinue.actors.runtime.tracing import TurnSpan
     from retinue.actors.runtime.watch import StopReason
     from retinue.mailbox.messages import Message
 
@@ -55,6 +56,15 @@ class Actor:
 
     _instead_of_blocking: ClassVar[str] = "Await instead, or make it a blocking actor (class …(Actor, blocking=True))"
     """What the watchdog advises where a handler blocks the loop."""
+
+    _span_begins: ClassVar[Callable[[Any, TurnSpan, Any], None] | None] = None
+    """How a stock actor says more of the spans of its messages: called in a system that traces, with the actor, the span and the message. It is quick, and suspends nowhere."""
+
+    _span_kind: ClassVar[str] = "internal"
+    """What OpenTelemetry is told of these spans: "client" where the actor asks somebody outside."""
+
+    _span_ends: ClassVar[Callable[[Any, TurnSpan, Any, Any], None] | None] = None
+    """The same with what its handler returned; of a stream, with each item."""
 
     __handlers__: ClassVar[dict[type[Message], HandlerInfo] | None] = {}
     __names__: ClassVar[dict[str, Any] | None] = None

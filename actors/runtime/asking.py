@@ -26,6 +26,7 @@ from retinue.actors.runtime.due import deadline_of
 from retinue.actors.runtime.errors import AskCycle
 from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import close_left_open, enclose, not_awaited, resume
+from retinue.actors.runtime.tracing import hinted, sent_in
 from retinue.capabilities.consent import MAX_APPROVALS
 from retinue.mailbox.envelope import Postmark
 from retinue.security.errors import DefinitionError
@@ -107,10 +108,16 @@ def prepare(
     security = sending(kernel, turn, context, cell)
     in_turn = turn.__class__ is Delivery and turn.cell.kernel is kernel
     delivery = make_delivery(cell, handler, message, security, turn.cell if in_turn else None, turn if in_turn and asked else None, timeout)
-    if in_turn and turn.postmark is not None and turn.postmark.trace is not None:
-        delivery.postmark = Postmark((), turn.postmark.trace)
+    if kernel.tracer is not None or (in_turn and turn.postmark is not None):
+        trace = sent_in(kernel, turn if in_turn else None)
+        if trace is not None:
+            delivery.postmark = Postmark((), trace)
+        if kernel.tracer is not None and (hints := hinted.get()) is not None:
+            delivery.postmark = delivery.postmark or Postmark()
+            delivery.postmark.hints = hints
     if approvals:
-        delivery.postmark = Postmark(tokens_of(approvals), delivery.postmark.trace if delivery.postmark is not None else None)
+        delivery.postmark = delivery.postmark or Postmark()
+        delivery.postmark.approvals = tokens_of(approvals)
     if kernel.loopback is not None and not kernel.household.owns(cell):
         delivery.message = kernel.loopback.message(message)
     return delivery

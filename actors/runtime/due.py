@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from retinue.actors.runtime.tracing import passed_on
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import message_info
 from retinue.security.errors import AuthorityError, Expired
@@ -70,7 +71,7 @@ def expiry_of(delivery: Delivery) -> float:
 
 def handed_on(delivery: Delivery, postmark: Postmark) -> Postmark:
     """The postmark of a request that was handed on, as `delivery`, with what its first message had: the deadline stays, unless the authority ends before."""
-    copy = Postmark(postmark.approvals, postmark.trace)
+    copy = Postmark(postmark.approvals, passed_on(postmark))
     copy.deadline, copy.bounded = postmark.deadline, postmark.bounded
     expiry = expiry_of(delivery)
     if copy.deadline is not None and expiry < copy.deadline:

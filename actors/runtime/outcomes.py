@@ -26,13 +26,22 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["conclude", "conclude_error", "late_value", "run_special", "scope_left_open", "settle_late", "without_cancelled"]
+__all__ = ["conclude", "conclude_error", "late_value", "noted", "run_special", "scope_left_open", "settle_late", "without_cancelled"]
 
 _log = logging.getLogger("retinue.runtime")
 
 
+def noted(kernel: Kernel, delivery: Delivery, value: Any) -> None:
+    """A message that nobody waits for was handled: notes that, where anything does."""
+    kernel.event(delivery.cell, "handled", type(delivery.message).__qualname__)
+    if kernel.tracer is not None:
+        kernel.tracer.end(delivery, value, None)
+
+
 def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None:
     """A handler returned and somebody waits for its value."""
+    if kernel.tracer is not None:
+        kernel.tracer.end(delivery, value, None)
     _count(kernel, cell)
     kernel.event(cell, "handled", type(delivery.message).__qualname__)
     slot = delivery.slot
@@ -59,6 +68,9 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
 def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseException) -> BaseException:
     """A handler raised. Settles the message, tells the asker and the supervision; returns what the asker gets."""
     try:
+        if kernel.tracer is not None:
+            failure = without_cancelled(error) if not delivery.expired else None
+            kernel.tracer.end(delivery, None, _cancellation(cell, delivery) if failure is None else failure)
         return _conclude_error(kernel, cell, delivery, error)
     except GeneratorExit:
         raise

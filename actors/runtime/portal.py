@@ -20,6 +20,7 @@ from retinue.actors.runtime.current import Delivery, current, make_delivery
 from retinue.actors.runtime.derivation import sending
 from retinue.actors.runtime.errors import SystemClosed, WrongThread
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, FULL, HANDED_OVER, Receipt
+from retinue.actors.runtime.tracing import sent_in
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 
@@ -200,10 +201,9 @@ class Portal:
         security = sending(kernel, turn, context, cell)
         acts = turn.__class__ is Delivery and turn.cell.kernel is kernel and turn.thread == get_ident()
         delivery = make_delivery(cell, handler, message, security, turn.cell if acts else None)
-        if acts and turn.postmark is not None and turn.postmark.trace is not None:
-            delivery.postmark = Postmark((), turn.postmark.trace)
-        if approvals:
-            delivery.postmark = Postmark(tokens_of(approvals), delivery.postmark.trace if delivery.postmark is not None else None)
+        trace = sent_in(kernel, turn if acts else None)
+        if trace is not None or approvals:
+            delivery.postmark = Postmark(tokens_of(approvals) if approvals else (), trace)
         if kernel.loopback is not None and not kernel.household.owns(cell):
             delivery.message = kernel.loopback.message(message)
         return self.hand_over(delivery)

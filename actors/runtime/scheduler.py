@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from retinue.actors.runtime.kernel import Kernel
+    from retinue.actors.runtime.tracing import Tracer
 
 _log = logging.getLogger("retinue.runtime")
 
@@ -75,7 +76,8 @@ class Scheduler:
         spare_boxes: Empty deques, kept for the next cell that needs one.
         paced: The order of things follows from a seed, the system's or the run's: turns are counted, and the machine's clock decides nothing.
         luck: What delays are spread with.
-        plain: Nothing on the way of a message needs more than the fast paths do (no loopback, no event ring, no seed, not closing).
+        plain: Nothing on the way of a message needs more than the fast paths do (no loopback, no event ring, no tracer, no seed, not closing).
+        tracer: What is told of each turn, where the system traces; else None.
         unsettled: Asks whose handlers have failed where their askers' stacks were too full to see to it: (delivery, error, those before it).
         missed: A worker should have been woken, and the stack was too full. Whoever comes next sees to it (`catch_up`).
     """
@@ -100,6 +102,7 @@ class Scheduler:
         self.quiet_waiters: list[trio.lowlevel.Task] = []
         self.closing = False
         self.plain = seed is None
+        self.tracer: Tracer | None = None
         self.unsettled: Any = None
         self.missed = False
 
@@ -317,6 +320,8 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope, until: floa
                 cell.extras().withdrawn -= 1
                 continue
         cell.turn = delivery
+        if kernel.tracer is not None:
+            kernel.tracer.begin(delivery)
         try:
             if delivery.context is cell.gate_context and handler is cell.gate_handler:
                 delivery.security = cell.gate_security
@@ -335,8 +340,8 @@ async def _turn(kernel: Kernel, cell: Cell, scope: trio.CancelScope, until: floa
         else:
             if delivery.slot is None:
                 cell.handled += 1
-                if kernel.ring is not None:
-                    kernel.event(cell, "handled", type(delivery.message).__qualname__)
+                if not kernel.plain:
+                    outcomes.noted(kernel, delivery, value)
                 delivery.message = None  # the cell's context holds the turn until the next one: not its payload, too
             else:
                 outcomes.conclude(kernel, cell, delivery, value)

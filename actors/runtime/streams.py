@@ -132,9 +132,11 @@ async def pump(kernel: Kernel, cell: Cell, delivery: Delivery) -> None:
 
 
 async def _pump(function: Any, actor: Any, message: Any, slot: StreamSlot) -> None:
-    loopback = slot.kernel.loopback
+    loopback, tracer = slot.kernel.loopback, slot.kernel.tracer
     async with aclosing(function(actor, message)) as items:
         async for item in items:
+            if tracer is not None:
+                tracer.item(slot.delivery, item)
             if slot.stage >= DONE:  # nobody reads on; or whoever has handed the stream over has failed it since
                 return
             await slot.put(item if loopback is None else loopback.reply(slot.delivery, item))

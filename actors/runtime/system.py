@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.receptionist import ServiceKey
     from retinue.actors.runtime.supervision import Supervision
     from retinue.actors.runtime.virtual import Virtual
+    from retinue.actors.tracing.tracing import Tracing
     from retinue.capabilities.cases import ApprovalRule
     from retinue.capabilities.registry import CapabilityRegistry
     from retinue.mailbox.letters import DeadLetters
@@ -94,6 +95,7 @@ class ActorSystem:
             takes too long, has not approved. Default: nobody is asked, and requests wait in `system.approvals`.
         reviewer_timeout: Seconds that it has for one request. Default 300. (The asker's own time-out goes on meanwhile.)
         approval_lifetime: Seconds that a request for a person's consent waits; then it has expired. From 1 s to 366 days; default 604,800, seven days.
+        tracing: Whether and where spans of what its actors do are exported: `rt.Tracing(…)`. Default: nothing is traced.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class ActorSystem:
         reviewer: Reviewer | None = None,
         reviewer_timeout: float = REVIEWER_TIMEOUT,
         approval_lifetime: float = APPROVAL_LIFETIME,
+        tracing: Tracing | None = None,
     ) -> None:
         check_name(name, "a system's name")
         for what, value in (
@@ -158,6 +161,7 @@ class ActorSystem:
         self.authority.guard = self._kernel.guard
         self.authority.on_revoke = gate.changed
         self.authority.on_event = book.told
+        self._tracing = None if tracing is None else _checked(tracing)
         self._audit = SystemAudit(self._kernel, book)
         self._watchdog = Watchdog(self._kernel, block_warning) if block_warning != math.inf else None
         self._entered = False
@@ -191,12 +195,16 @@ class ActorSystem:
         await trio.lowlevel.checkpoint_if_cancelled()  # now, while there is nothing to undo
         if self._entered:
             raise SystemClosed(f"the system {self.name!r} was entered before; a system runs once, make another")
-        self._entered = True
         kernel = self._kernel
+        tracer = None if self._tracing is None else self._tracing.begin(kernel, self.data_dir)  # raises where its files cannot be used
+        self._entered = True
         kernel.thread = get_ident()
         kernel.inline_async = stepping.supported()
         template = contextvars.copy_context()
         template.run(current_variable.set, None)
+        if tracer is not None:
+            template.run(tracer.clear)
+            kernel.tracer, kernel.plain = tracer, False
         kernel.roots = Roots(kernel, current_variable.get())
         started, self._over = trio.Event(), trio.Event()
         self._body = trio.CancelScope()
@@ -271,6 +279,8 @@ class ActorSystem:
         if grace is not None:
             check_timeout(grace)
         if self._over is None or self._over.is_set():
+            if kernel.tracer is not None and self._over is not None:
+                await kernel.tracer.close()
             return
         if acting(kernel) is not None:
             raise WrongThread("an actor cannot stop the system it runs in; stop itself (ctx.stop()), or tell whoever holds the system")
@@ -291,6 +301,8 @@ class ActorSystem:
             if kernel.nursery is not None:
                 kernel.nursery.cancel_scope.cancel()
             await patience.wait(self._over.wait)
+            if kernel.tracer is not None:
+                await patience.wait(kernel.tracer.close)
         if patience.interrupt is not None:
             raise patience.interrupt
 
@@ -566,6 +578,16 @@ class ActorSystem:
             raise SystemClosed(f"the system {self.name!r} has not started: use it inside `async with ActorSystem(…) as system`")
         if self._kernel.thread != get_ident():
             raise WrongThread(f"the system {self.name!r} runs in another thread; use retinue.sync or retinue.aio there")
+
+
+def _checked(tracing: object) -> Tracing:
+    from retinue.actors.tracing.tracing import Tracing
+
+    if not isinstance(tracing, Tracing):
+        raise DefinitionError(f"ActorSystem(tracing=…) takes rt.Tracing(…), not a {type(tracing).__name__}")
+    import retinue.actors.tracing.starting  # noqa: F401 - OpenTelemetry takes a tenth of a second to load, which no running loop should wait for
+
+    return tracing
 
 
 def _check_loop() -> None:

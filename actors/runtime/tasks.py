@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from retinue.actors.runtime import lifecycle
-from retinue.actors.runtime.current import Delivery, current_variable, make_delivery
+from retinue.actors.runtime.current import Delivery, current, current_variable, make_delivery
 from retinue.actors.runtime.depths import START_DEPTH, check_stack
 from retinue.actors.runtime.stepping import call, odd_exit, resume
+from retinue.actors.runtime.tracing import trace_of
+from retinue.mailbox.envelope import Postmark
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
@@ -100,6 +102,9 @@ def start_owned(
     task = OwnedTask(cell, name)
     cell.extras().tasks.add(task)
     turn: Delivery = make_delivery(cell, None, None, security, None)
+    parent: Any = current()
+    if parent.__class__ is Delivery and (trace := trace_of(parent)) is not None:
+        turn.postmark = Postmark((), trace)
     context = cell.kernel.context_of(cell).copy()
     context.run(current_variable.set, turn)
     cell.kernel.start_task(context, task.run, turn, function, arguments, name=f"{cell.path}: {name}")

@@ -21,6 +21,7 @@ from retinue.actors.runtime import derivation
 from retinue.actors.runtime.current import Delivery, make_delivery
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
 from retinue.actors.runtime.inlets import Inlet
+from retinue.actors.runtime.tracing import trace_of
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError, NoContext
@@ -395,7 +396,7 @@ class Timers:
         security = derivation.lasting(kernel, turn, context, cell)
         if kernel.loopback is not None and not kernel.household.owns(cell):
             message = kernel.loopback.message(message)
-        trace = turn.postmark.trace if turn.postmark is not None else None
+        trace = trace_of(turn)
         self._here(_put, cell, key, message, handler, security, trace, after, interval)
 
 

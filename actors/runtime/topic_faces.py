@@ -18,6 +18,7 @@ from retinue.actors.runtime.topic_keys import DEFAULT_CAPACITY, Topic, check_cap
 from retinue.actors.runtime.topic_reports import DeliveryReport, Published, Report
 from retinue.actors.runtime.topic_subscriptions import Listener, Subscription
 from retinue.actors.runtime.topics import REPORT_TIMEOUT, TopicStatistics
+from retinue.actors.runtime.tracing import sent_in
 from retinue.mailbox.messages import Message
 from retinue.security.errors import DefinitionError
 
@@ -212,7 +213,7 @@ class SystemTopics:
 def _publish(kernel: Kernel, turn: Delivery | None, topic: Topic[Any], message: Any, security: SecurityContext) -> Published:
     if topic.publish is not None:
         message = topic_rights.admit(kernel, security, _actor(kernel, turn), topic.publish, message, topic.path)
-    return kernel.topics.publish(topic, message, security, turn.cell if turn is not None else None, _trace(turn))
+    return kernel.topics.publish(topic, message, security, turn.cell if turn is not None else None, sent_in(kernel, turn))
 
 
 async def _publish_and_report(
@@ -227,7 +228,7 @@ async def _publish_and_report(
     if turn is not None:
         kernel.topics.check_rings(turn, topic, message, trio.lowlevel.current_task())
     report = Report(kernel, turn)
-    kernel.topics.publish(topic, message, security, turn.cell if turn is not None else None, _trace(turn), report)
+    kernel.topics.publish(topic, message, security, turn.cell if turn is not None else None, sent_in(kernel, turn), report)
     return await report.wait(topic.name, limit)
 
 
@@ -244,10 +245,6 @@ def _admit_subscriber(kernel: Kernel, by: Cell, topic: Topic[Any], security: Sec
 
 def _actor(kernel: Kernel, turn: Delivery | None) -> Cell:
     return turn.cell if turn is not None else kernel.user
-
-
-def _trace(turn: Delivery | None) -> str | None:
-    return turn.postmark.trace if turn is not None and turn.postmark is not None else None
 
 
 def _check_thread(kernel: Kernel) -> None:

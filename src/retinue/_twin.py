@@ -36,6 +36,7 @@ from retinue.actors.runtime.derivation import from_outside, sending
 from retinue.actors.runtime.errors import AskTimeout, SystemClosed, WrongThread
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.system import ActorSystem
+from retinue.actors.runtime.tracing import sent_in
 from retinue.actors.runtime.watch import terminated_of
 from retinue.capabilities.registry import CapabilityRegistry
 from retinue.mailbox.envelope import Postmark
@@ -277,8 +278,9 @@ class Twin:
                 else f"{label} is no Stream; ask for it"
             )
         delivery = make_delivery(cell, handler, message, from_outside(self.kernel, current(), context, cell), None, None, timeout)
-        if approvals:
-            delivery.postmark = Postmark(tokens_of(approvals))
+        trace = sent_in(self.kernel, None)
+        if approvals or trace is not None:
+            delivery.postmark = Postmark(tokens_of(approvals) if approvals else (), trace)
         if self.kernel.loopback is not None:
             delivery.message = self.kernel.loopback.message(message)
         return delivery

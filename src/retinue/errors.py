@@ -27,6 +27,7 @@
     ├── GatewayError
     ├── StoreUnavailable
     ├── TraceFileError
+    ├── TraceFileUnusable
     ├── Unanswered
     │   ├── AskTimeout (TimeoutError)
     │   ├── ActorStopped
@@ -151,6 +152,7 @@ from retinue.actors.runtime.errors import (
 )
 from retinue.actors.store.errors import StoreUnavailable
 from retinue.actors.testing.errors import Killed, NeedsLoop
+from retinue.actors.tracing.errors import TraceFileUnusable
 from retinue.capabilities.errors import BadArguments, BadExpression
 from retinue.mailbox.errors import GatewayError, MailboxFull, RemoteError, Unhandled, WireError
 from retinue.security.errors import (
@@ -251,6 +253,7 @@ __all__ = [
     "TeamError",
     "TokenError",
     "TraceFileError",
+    "TraceFileUnusable",
     "Unanswered",
     "Unhandled",
     "UnknownStateKey",

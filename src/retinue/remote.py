@@ -201,6 +201,7 @@ STAYING: Final[frozenset[type[e.RetinueError]]] = frozenset(
         e.KeyFileError,  # its text names files of the other machine
         e.AuditBroken,  # and so does this one's
         e.TraceFileError,  # and this one's
+        e.TraceFileUnusable,  # and this one's
         e.WrongEventLoop,  # about a thread or a loop of the other process
         e.WrongThread,
         e.Killed,  # what a test of the other process has done, or is told

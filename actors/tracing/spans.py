@@ -1,0 +1,226 @@
+"""The spans of turns, over OpenTelemetry's."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from retinue.actors.runtime.tracing import TurnSpan
+from retinue.actors.tracing import names
+from retinue.security.redaction import redact
+from retinue.security.secret_shapes import REDACTED, hide_secrets, is_secret_name
+
+if TYPE_CHECKING:
+    from retinue.actors.tracing.tracer import OpenTelemetryTracer
+
+__all__ = ["LiveSpan", "parsed", "written"]
+
+_TRACEPARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
+_WORD: Final = re.compile(r"[\w.:/@+-]{1,128}", re.ASCII)
+_KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
+
+MOST_TEXT: Final = 2_000
+"""Characters of one attribute."""
+
+MOST_EVENTS: Final = 100
+"""Events of one span."""
+
+
+def parsed(traceparent: str | None) -> SpanContext | None:
+    """The context of a W3C `traceparent`; None for what is none."""
+    match = _TRACEPARENT.fullmatch(traceparent) if traceparent is not None else None
+    if match is None:
+        return None
+    context = SpanContext(int(match[1], 16), int(match[2], 16), is_remote=True, trace_flags=TraceFlags(int(match[3], 16)))
+    return context if context.is_valid else None
+
+
+def written(context: SpanContext) -> str:
+    """The context as a W3C `traceparent`."""
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
+class LiveSpan(TurnSpan):
+    """The span of one turn, from its beginning to its end.
+
+    Attributes:
+        around: The span that it is a child of, where that is one of this system's and has not ended.
+        ended: Whether the turn is over.
+        sums: Whether it adds up what the spans within it say: an agent's does.
+        otel: OpenTelemetry's own span.
+    """
+
+    __slots__ = (
+        "_aside", "_counted", "_failed", "_given", "_incoming", "_tracer", "around", "ended", "otel", "recording", "sums", "traceparent",
+    )  # fmt: skip
+
+    recording: bool
+    traceparent: str | None
+
+    def __init__(
+        self, tracer: OpenTelemetryTracer, name: str, kind: str, incoming: str | None, around: LiveSpan | None, attributes: dict[str, Any]
+    ) -> None:
+        self._tracer = tracer
+        self._incoming = incoming
+        self._aside = self._given = self.ended = self.sums = False
+        self._failed: str | None = None
+        self._counted: dict[str, int] = {}
+        self.around = around
+        parent = parsed(incoming)
+        if parent is not None and around is None:
+            attributes[names.PARENT] = "remote"
+        context = trace.set_span_in_context(NonRecordingSpan(parent), tracer.nothing) if parent is not None else tracer.nothing
+        self.otel = tracer.otel.start_span(name, context, _KINDS[kind], attributes)
+        self.recording = self.otel.is_recording()
+        self.traceparent = written(self.otel.get_span_context())
+
+    # -- what handlers say ---------------------------------------------------------------------------------------------------------------------------
+
+    def rename(self, name: str) -> None:
+        """Another name."""
+        if self.recording and isinstance(name, str):
+            self.otel.update_name(hide_secrets(name[:200]))
+
+    def set(self, key: str, value: Any) -> None:
+        """An attribute."""
+        if self.recording and (plain := _attribute(key, value)) is not None:
+            self.otel.set_attribute(str(key)[:200], plain)
+
+    def event(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
+        """An event."""
+        if self.recording:
+            found = {str(key)[:200]: plain for key, value in (attributes or {}).items() if (plain := _attribute(key, value)) is not None}
+            self.otel.add_event(str(name)[:200], found)
+
+    def content(self, key: str, value: Any) -> None:
+        """What somebody said."""
+        if not self.recording or not self._tracer.contents:
+            return
+        shown = REDACTED if is_secret_name(key) else redact(value)
+        text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, default=str)
+        self.otel.set_attribute(str(key)[:200], text[:16_384])
+
+    def link(self, traceparent: str | None) -> None:
+        """A link."""
+        found = parsed(traceparent)
+        if self.recording and found is not None:
+            self.otel.add_link(found)
+
+    # -- what the stock actors say -------------------------------------------------------------------------------------------------------------------
+
+    def mark(self, attributes: Mapping[str, Any]) -> None:
+        """Attributes as they are. What comes from a model or an endpoint and is no plain word is left out, for it may be anything."""
+        if not self.recording:
+            return
+        if attributes.get(names.OPERATION) == "invoke_agent":
+            self.sums = True
+        for key, value in attributes.items():
+            if value is None or (key in _WORDS and not _all_words(value)):
+                continue
+            self.otel.set_attribute(key, value)
+
+    def count(self, attributes: Mapping[str, int | None]) -> None:
+        """Amounts."""
+        self._add(attributes)
+        span = self.around
+        while span is not None:
+            if span.sums and not span.ended:
+                span._add(attributes)
+            span = span.around
+
+    def _add(self, attributes: Mapping[str, int | None]) -> None:
+        if not self.recording:
+            return
+        for key, amount in attributes.items():
+            if amount is not None:
+                self._counted[key] = total = self._counted.get(key, 0) + amount
+                self.otel.set_attribute(key, total)
+
+    def fail(self, error_type: str) -> None:
+        """An error that was returned."""
+        self._failed = error_type
+
+    def remember(self, run: str) -> None:
+        """A run that goes on elsewhere."""
+        self._tracer.remember(run, self.traceparent)
+
+    def resumes(self, run: str) -> None:
+        """A run that goes on here."""
+        self.link(self._tracer.recall(run))
+
+    # -- where it stands -----------------------------------------------------------------------------------------------------------------------------
+
+    def step_aside(self) -> None:
+        """Unless something was sent in it already, for then it has children."""
+        if not self._given:
+            self._aside = True
+
+    def handed(self) -> str | None:
+        """What children are children of."""
+        if self._aside:
+            return self._incoming
+        self._given = True
+        return self.traceparent
+
+    def end(self, error: BaseException | None) -> None:
+        """The turn has ended. What has stepped aside, and did not fail, never was."""
+        if self.ended:
+            return
+        self.ended = True
+        if self._aside and error is None:
+            return
+        if self.recording:
+            failed = self._failed
+            if error is not None:
+                failed = self._tell_error(error)
+            if failed is not None:
+                self.otel.set_attribute(names.ERROR_TYPE, failed)
+                text = hide_secrets(str(error))[:MOST_TEXT] if error is not None and self._tracer.contents else None
+                self.otel.set_status(Status(StatusCode.ERROR, text))
+        self.otel.end(time.time_ns())
+
+    def _tell_error(self, error: BaseException) -> str | None:
+        """The type of an error, or None for one that is none: a person is asked, and the run goes on later."""
+        from retinue.security.errors import ApprovalRequired
+
+        if not isinstance(error, ApprovalRequired):
+            return type(error).__qualname__
+        run = error.run
+        ids = [request.id for request in error.requests]
+        said = {names.APPROVAL_REQUESTS: ids, **({names.RUN: run} if run is not None else {})}
+        self.otel.add_event(names.PARKED, said)
+        self.mark(said)
+        if run is not None:
+            self.remember(run)
+        return None
+
+
+_WORDS: Final = frozenset({names.CALL_ID, names.RESPONSE_MODEL, names.FINISH_REASONS})
+"""Attributes whose values come from outside."""
+
+
+def _all_words(value: Any) -> bool:
+    return all(
+        isinstance(each, str) and _WORD.fullmatch(each) is not None for each in (value if isinstance(value, list | tuple) else (value,))
+    )
+
+
+def _attribute(key: object, value: Any) -> Any:
+    """The value as an attribute may be, None for none; secrets are left out, by name and by shape."""
+    if value is None:
+        return None
+    if is_secret_name(str(key)):
+        return REDACTED
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return hide_secrets(value[: MOST_TEXT * 2])[:MOST_TEXT]
+    if isinstance(value, list | tuple) and value and all(type(each) is type(value[0]) for each in value):
+        return [plain for each in value[:100] if (plain := _attribute("", each)) is not None]
+    return f"[{type(value).__name__}]"

@@ -1,0 +1,212 @@
+"""The tracer of one system: it makes a span of each message that an actor of its own handles.
+
+While a turn goes on its span is the current one of the actor's own context variables, for whoever instruments what handlers call. It is put there and replaced, never
+taken back by a token: a token is good in one context only, and handlers are cancelled, closed and left in others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from retinue.actors.runtime.tracing import Tracer, incoming, trace_of
+from retinue.actors.tracing import names
+from retinue.actors.tracing.spans import LiveSpan, written
+from retinue.mailbox.envelope import Postmark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.kernel import Kernel
+    from retinue.actors.tracing.exporting import Watched
+
+__all__ = ["FLUSH_TIMEOUT", "OpenTelemetryTracer"]
+
+_log = logging.getLogger("retinue.tracing")
+
+FLUSH_TIMEOUT: Final = 5.0
+"""Seconds that the export of what is left may take at the system's end."""
+
+MOST_RUNS: Final = 10_000
+"""Parked runs whose spans are remembered, to be linked to; the oldest are forgotten first."""
+
+
+class OpenTelemetryTracer(Tracer):
+    """A tracer over OpenTelemetry's.
+
+    Args:
+        kernel: The system.
+        otel: OpenTelemetry's tracer.
+        contents: Whether what people and models say is exported.
+        ways: What the system's own provider exports by: OpenTelemetry's processors with what they export to. Empty with somebody else's provider.
+
+    Attributes:
+        nothing: OpenTelemetry's context without a span.
+    """
+
+    __slots__ = ("_kernel", "_open", "_runs", "_ways", "contents", "nothing", "otel")
+
+    def __init__(self, kernel: Kernel, otel: trace.Tracer, *, contents: bool, ways: Sequence[tuple[BatchSpanProcessor, Watched]]) -> None:
+        self._kernel = kernel
+        self._ways = tuple(ways)
+        self._open: dict[str, LiveSpan] = {}
+        self._runs: OrderedDict[str, str] = OrderedDict()
+        self.otel = otel
+        self.contents = contents
+        self.nothing = otel_context.Context()
+
+    # -- where messages are sent -----------------------------------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Puts the context without a span in force."""
+        otel_context.attach(self.nothing)
+
+    def sent_in(self, turn: Delivery | None) -> str | None:
+        """One of the sender's own making stands in the context variables, as the turn's own does."""
+        context = trace.get_current_span().get_span_context()
+        if not context.is_valid:
+            return incoming.get() if turn is None else trace_of(turn)
+        found = written(context)
+        return trace_of(turn) if turn is not None and _is_of(turn, found) else found
+
+    # -- turns -----------------------------------------------------------------------------------------------------------------------------------------
+
+    def begin(self, delivery: Delivery) -> None:
+        """A span, with the actor's say on it."""
+        cell, kernel = delivery.cell, self._kernel
+        if kernel.household.owns(cell):
+            return
+        try:
+            postmark = delivery.postmark
+            if postmark is None:
+                postmark = delivery.postmark = Postmark()
+            message, cls, security = delivery.message, cell.spec.cls, delivery.context
+            label = type(message).__qualname__
+            attributes = {names.PATH: cell.path, names.MESSAGE: label, names.SUBJECT: security.subject}
+            if security.tenant:
+                attributes[names.TENANT] = security.tenant
+            if postmark.hints is not None:
+                attributes.update(postmark.hints)
+            came = postmark.trace
+            span = LiveSpan(self, label, cls._span_kind, came, self._open.get(came) if came is not None else None, attributes)
+            postmark.span = span
+            self._open[span.traceparent or ""] = span
+            kernel.context_of(cell).run(otel_context.attach, trace.set_span_in_context(span.otel, self.nothing))
+            if cls._span_begins is not None and span.recording:
+                cls._span_begins(cell.actor, span, message)
+        except Exception:
+            _log.exception("%s: the span of a message could not be begun", cell.path)
+
+    def item(self, delivery: Delivery, item: Any) -> None:
+        """The actor's say on an item of a stream."""
+        self._say(delivery, item)
+
+    def end(self, delivery: Delivery, value: Any, error: BaseException | None) -> None:
+        """The end of the span."""
+        postmark, cell = delivery.postmark, delivery.cell
+        span: LiveSpan | None = postmark.span if postmark is not None else None
+        if span is None or span.ended:
+            return
+        try:
+            if cell.context is not None:
+                cell.context.run(otel_context.attach, self.nothing)
+        except RuntimeError:  # a thread that was left behind is inside it for good
+            pass
+        if error is None and not delivery.handler.streams:
+            self._say(delivery, value)
+        self._close_span(span, error)
+
+    def _say(self, delivery: Delivery, value: Any) -> None:
+        postmark, cls = delivery.postmark, delivery.cell.spec.cls
+        span: LiveSpan | None = postmark.span if postmark is not None else None
+        if span is None or cls._span_ends is None or not span.recording:
+            return
+        try:
+            cls._span_ends(delivery.cell.actor, span, delivery.message, value)
+        except Exception:
+            _log.exception("%s: nothing could be noted of what it returned", delivery.cell.path)
+
+    def _close_span(self, span: LiveSpan, error: BaseException | None) -> None:
+        self._open.pop(span.traceparent or "", None)
+        try:
+            span.end(error)
+        except Exception:  # an error's own methods are anybody's code
+            _log.exception("a span could not be ended")
+
+    # -- runs that go on later ---------------------------------------------------------------------------------------------------------------------
+
+    def remember(self, run: str, traceparent: str | None) -> None:
+        """A run is parked in that span."""
+        if traceparent is not None:
+            self._runs[run] = traceparent
+            self._runs.move_to_end(run)
+            while len(self._runs) > MOST_RUNS:
+                self._runs.popitem(last=False)
+
+    def recall(self, run: str) -> str | None:
+        """The span in which a run was parked."""
+        return self._runs.get(run)
+
+    # -- the end ---------------------------------------------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Ends what is open, and exports what is left."""
+        for span in list(self._open.values()):
+            self._close_span(span, SystemEnded())
+        ways, self._ways = self._ways, ()  # whoever stops it again has nothing to wait for
+        if not ways:
+            return
+        threads = [threading.Thread(target=_shut, args=way, name="retinue traces", daemon=True) for way in ways]
+        for thread in threads:
+            thread.start()
+
+        def wait() -> None:
+            for thread in threads:
+                thread.join(FLUSH_TIMEOUT + 1.0)
+
+        await _in_thread(wait)
+        lost = sum(watched.failed for _, watched in ways)
+        if lost:
+            _log.warning("%d spans of the system %r could not be exported", lost, self._kernel.name)
+
+
+class SystemEnded(Exception):
+    """What the span of a turn ends with that the end of its system has left behind."""
+
+
+async def _in_thread(function: Any) -> None:
+    """Runs it in a thread that is gone afterwards: trio's own would wait for more work."""
+    token, task = trio.lowlevel.current_trio_token(), trio.lowlevel.current_task()
+
+    def work() -> None:
+        try:
+            function()
+        finally:
+            token.run_sync_soon(trio.lowlevel.reschedule, task)
+
+    thread = threading.Thread(target=work, name="retinue traces", daemon=True)
+    thread.start()
+    await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)  # bounded: each thread that it waits for is
+    thread.join(1.0)
+
+
+def _shut(processor: BatchSpanProcessor, watched: Watched) -> None:
+    watched.place.hurry(FLUSH_TIMEOUT)
+    try:
+        processor._batch_processor.shutdown(int(FLUSH_TIMEOUT * 1000))
+    except Exception:
+        _log.exception("the export to %s could not be ended", watched.place.name)
+
+
+def _is_of(turn: Delivery, traceparent: str) -> bool:
+    postmark = turn.postmark
+    return postmark is not None and postmark.span is not None and postmark.span.traceparent == traceparent
