@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from retinue.actors.runtime.deadlines import Entry
 from retinue.actors.runtime.due import deadline_of, expired_error, timeout_of
 from retinue.actors.runtime.errors import ActorStopped, AskTimeout, text_of
 from retinue.actors.runtime.watch import StopReason
@@ -15,7 +16,6 @@ from retinue.mailbox.errors import MailboxFull
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.current import Delivery
-    from retinue.actors.runtime.deadlines import Entry
     from retinue.actors.runtime.kernel import Kernel
     from retinue.actors.runtime.receipts import Receipt
 
@@ -25,6 +25,7 @@ __all__ = [
     "QUEUED",
     "ROOM",
     "RUNNING",
+    "UNARMED",
     "WITHDRAWN",
     "AskSlot",
     "DetachedSlot",
@@ -40,6 +41,9 @@ RUNNING: Final = 2  # taken up; perhaps deferred
 DONE: Final = 3
 WITHDRAWN: Final = 4  # the asker gave up before it was taken up
 ABANDONED: Final = 5  # the asker gave up while it ran
+
+UNARMED: Entry = [math.inf, 0, None]
+"""Stands for the deadline of a slot that sets it when somebody waits there: whoever is answered before never reads the clock. (As an entry it is a cancelled one.)"""
 
 
 class AskSlot:
@@ -121,6 +125,7 @@ class AskSlot:
 
     def arm(self) -> None:
         """Sets the deadline."""
+        self.timer = None
         deadline = deadline_of(self.delivery)
         if deadline != math.inf:
             self.timer = self.kernel.deadlines.add(deadline, self.expire)
@@ -209,6 +214,8 @@ class AskSlot:
     async def wait(self) -> Any:
         """Suspends the calling task until the answer is there, and returns or raises it."""
         if self.stage < DONE:
+            if self.timer is UNARMED:
+                self.arm()
             self.task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
         error = self.error

@@ -3,6 +3,9 @@
 A front that forwards is idle again before the answer is there, and whom it forwards to has mostly nothing to do. Then the request is the last one in the ready queue and the
 only one in its mailbox: its asker, who would now wait for a worker to take it up, takes it up himself. All that forwarding does stands (the slot, its deadline, the counts),
 and the turn is settled as a worker settles it.
+
+Where all is as usual the front does the forwarding in one step (`hand_over`), whose slot has a deadline only when somebody waits: as with `Ref.ask`, what never suspends never
+reads the clock.
 """
 
 from __future__ import annotations
@@ -17,18 +20,51 @@ from trio.lowlevel import current_task, enable_ki_protection
 
 from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asking import breathe_now_and_then, leave_scope, wait_for_answer
-from retinue.actors.runtime.asks import QUEUED, AskSlot
+from retinue.actors.runtime.asks import DONE, QUEUED, UNARMED, AskSlot, TakenSlot
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
-from retinue.actors.runtime.cell import READY, RUNNING
-from retinue.actors.runtime.current import Delivery, Suspension
+from retinue.actors.runtime.cell import IDLE, READY, RUNNING
+from retinue.actors.runtime.current import Delivery, Suspension, make_delivery
+from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
+from retinue.actors.runtime.due import timeout_of
 from retinue.actors.runtime.handlers import DEF
 from retinue.actors.runtime.stepping import close_left_open, enclose, enter, enter_async, not_awaited, resume, run_context
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.cell import Cell
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["relayed"]
+__all__ = ["hand_over", "relayed"]
+
+
+def hand_over(kernel: Kernel, turn: Delivery, target: Cell, message: Any) -> bool:
+    """Hands the request of a turn over to an idle actor, for the turn's asker to take up as soon as its handler has ended; False where that has to be done step by step.
+
+    The caller has seen to it that the turn is in force, in its system's own thread, and that the target is of the same system.
+    """
+    handler = target.handlers.get(message.__class__)
+    if handler is None or handler.streams or turn.slot is not None or turn.postmark is not None or not turn.depth or turn.handler.kind != DEF:
+        return False
+    if target.state != IDLE or target.closed or target.queue is not None or target.extra is not None or target.relays:
+        return False
+    if not kernel.plain or kernel.lookers or not kernel.parked or kernel.faults is not None:
+        return False
+    check_stack(STEP_DEPTH)  # for this, and for `relayed`, which runs nearer to the stack's bottom
+    source = turn.source
+    handed = make_delivery(target, handler, message, turn.security, None, source, timeout_of(turn))
+    slot = handed.slot = AskSlot(kernel, handed)
+    slot.timer = UNARMED
+    turn.slot = TakenSlot(slot)
+    kernel.sent += 1
+    target.head = handed
+    target.state = READY
+    target.ready_at = perf_counter()
+    kernel.ready.append(target)
+    kernel.missed = True  # no worker was woken: should the asker not come to it, whoever comes next does that
+    if source is not None:
+        drop_wait(source, turn)
+        add_wait(source, handed)
+    return True
 
 
 @enable_ki_protection
@@ -51,7 +87,8 @@ async def relayed(delivery: Delivery, slot: AskSlot) -> Any:
     kernel.running = cell
     began = perf_counter()
     handler = handed.handler
-    coroutine = trap = value = base = None
+    coroutine: Any = None
+    trap = value = base = None
     error: BaseException | None = None
     left: BaseException | None = None
     try:
@@ -75,6 +112,20 @@ async def relayed(delivery: Delivery, slot: AskSlot) -> Any:
     if error is None and value.__class__ is CoroutineType:
         error = left = not_awaited(handed, value)
     cell.worked += perf_counter() - began
+    if error is None and coroutine is None and handed.slot is slot and slot.stage == ASK_RUNNING and kernel.plain and not kernel.labelled:
+        # It has not suspended, and nobody else had a chance to look: what `outcomes.conclude` would do.
+        if slot.timer is not None:
+            slot.disarm()
+        slot.stage = DONE
+        cell.handled += 1
+        asker = delivery.asker
+        if asker is not None:
+            drop_wait(asker, handed)
+        handed.message = handed.source = None
+        cell.settle()
+        kernel.notice_quiet()
+        await breathe_now_and_then(kernel)
+        return value
     try:
         if error is None:
             outcomes.conclude(kernel, cell, handed, value)
@@ -101,6 +152,8 @@ def _is_next(kernel: Kernel, handed: Delivery, slot: AskSlot) -> bool:
         return False
     if kernel.faults is not None or not handed.handler.inline:
         return False
+    if slot.timer is UNARMED:  # `hand_over` has seen to it that there is room
+        return True
     try:
         check_stack(STEP_DEPTH)
     except RecursionError:
@@ -125,6 +178,8 @@ async def _go_on(
     handed.suspension = Suspension(current_task(), scope)
     if cell.closed:
         lifecycle.hurry_suspended(cell)
+    if handed.slot is not None and handed.slot.timer is UNARMED:
+        handed.slot.arm()
     kernel.inline_suspended += 1
     value: Any = None
     error: BaseException | None = None
