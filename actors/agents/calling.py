@@ -29,6 +29,8 @@ from retinue.actors.agents.state import ParkedCall
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.actors.runtime.listening import FromChildren
+from retinue.actors.runtime.tracing import hinted
+from retinue.actors.tracing.names import CALL_ID
 from retinue.capabilities.errors import BadArguments
 from retinue.capabilities.tool_results import ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError
@@ -165,6 +167,8 @@ async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approval
         try:
             if turn.parked is not None:
                 turn.home.note_begun(turn.parked, call.id)
+            if turn.home._cell.kernel.tracer is not None:
+                hinted.set({CALL_ID: call.id})
             result: ToolResult = await seat.executor.ask(message, timeout=timeout, approvals=approvals)
             return result
         except ApprovalRequired as required:

@@ -34,6 +34,7 @@ from retinue.actors.agents.message import (
 from retinue.actors.agents.parking import session_of
 from retinue.actors.agents.passing import events_of
 from retinue.actors.agents.run import Turn, narrower
+from retinue.actors.agents.spans import run_begins, run_ends
 from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionState
 from retinue.actors.agents.views import load_state_dict, state_dict
 from retinue.actors.runtime.actor import Actor, handler
@@ -59,6 +60,9 @@ class Session(Actor):
         running: How the run in progress of each session is interrupted, by key; the agent looks there.
         vouchers: What the agent hands on for root to sessions of others.
     """
+
+    _span_begins = run_begins
+    _span_ends = run_ends
 
     def __init__(self, definition: Definition, keeper: Keeper, running: dict[str, Interrupter], vouchers: Vouchers) -> None:
         self._d = definition

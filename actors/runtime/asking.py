@@ -115,6 +115,7 @@ def prepare(
         if kernel.tracer is not None and (hints := hinted.get()) is not None:
             delivery.postmark = delivery.postmark or Postmark()
             delivery.postmark.hints = hints
+            hinted.set(None)
     if approvals:
         delivery.postmark = delivery.postmark or Postmark()
         delivery.postmark.approvals = tokens_of(approvals)

@@ -22,6 +22,7 @@ from retinue.actors.tools.hosting import Host
 from retinue.actors.tools.household import Household, Job
 from retinue.actors.tools.rendering import Joined
 from retinue.actors.tools.results import finished, is_not_the_tools, late, raised, timed
+from retinue.actors.tools.spans import call_begins, call_ends
 from retinue.capabilities.artifacts import ArtifactStore, head_and_tail
 from retinue.capabilities.tool_context import ToolContext
 from retinue.capabilities.tool_results import ToolResult
@@ -51,6 +52,9 @@ class ToolExecutor(Actor):
     _instead_of_blocking: ClassVar[str] = (
         "A tool that waits without await is written as a plain `def` (without blocking=False): then it runs in a thread"
     )
+
+    _span_begins = call_begins
+    _span_ends = call_ends
 
     def __init__(self, household: Household) -> None:
         self.household = household
