@@ -15,6 +15,7 @@ from retinue.security.errors import DefinitionError
 if TYPE_CHECKING:
     from retinue.actors.agents.aggregators import Aggregator, Conversation
     from retinue.actors.agents.guarding import Guards
+    from retinue.actors.agents.handing_over import Offer
     from retinue.actors.agents.hooks import Hooks
     from retinue.actors.agents.message import RunLimits
     from retinue.actors.agents.output import OutputType
@@ -159,10 +160,11 @@ class Definition:
         asking: How the model is asked.
         reserved: Names that no tool may have, not one of a single run either.
         artifacts: Where outputs are that were too long for the model.
+        offer: The handoffs of the last run that had some, made ready.
     """
 
     __slots__ = (
-        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "output", "parser", "path", "phases", "reserved", "stages", "wait",
+        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "offer", "output", "parser", "path", "phases", "reserved", "stages", "wait",
     )  # fmt: skip
 
     name: str
@@ -186,6 +188,7 @@ class Definition:
     _reader: Tool[Any, Any] | None
 
     def __init__(self) -> None:
+        self.offer: Offer | None = None
         self._reader = None
 
     def reader(self) -> Tool[Any, Any]:

@@ -6,7 +6,7 @@ that they were not carried out: a conversation is with one agent at a time. So t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retinue.actors.agents.run import Turn
     from retinue.actors.llm.messages import ToolCall
 
-__all__ = ["HandingOver", "handing_over"]
+__all__ = ["HandingOver", "Offer", "handing_over"]
 
 LONGEST_DESCRIPTION: Final = 1_000
 """Characters of what a model is told of one target."""
@@ -42,37 +42,56 @@ def _transfer(
     """Hands the conversation over."""
 
 
+class Offer:
+    """Handoffs, ready to be offered to a model; the same for every run that has them.
+
+    Attributes:
+        handoffs: Them, as they were given.
+        by_tool: Them by what the model calls.
+        names: What it calls.
+        specs: What it is told of them.
+    """
+
+    __slots__ = ("by_tool", "handoffs", "names", "specs")
+
+    def __init__(self, handoffs: tuple[Handoff, ...]) -> None:
+        self.handoffs = handoffs
+        self.by_tool = {each.tool_name: each for each in handoffs}
+        self.names = tuple(self.by_tool)
+        self.specs = tuple(ToolSpec(each.tool_name, _told(each), _transfer.parameters) for each in handoffs)
+
+
 class HandingOver:
     """The handoffs of one run.
 
     Attributes:
-        handoffs: Them, as they were given.
-        specs: What the model is told of them.
-        names: What it calls.
+        offer: To whom it may hand over.
         chosen: The one that ends the run; None until then.
     """
 
-    __slots__ = ("_by_tool", "chosen", "handoffs", "names", "specs")
+    __slots__ = ("chosen", "offer")
 
-    def __init__(self, handoffs: Iterable[Handoff]) -> None:
-        self.handoffs = tuple(handoffs)
-        self._by_tool = {each.tool_name: each for each in self.handoffs}
-        self.names = tuple(self._by_tool)
-        self.specs = tuple(ToolSpec(each.tool_name, _told(each), _transfer.parameters) for each in self.handoffs)
+    def __init__(self, offer: Offer) -> None:
+        self.offer = offer
         self.chosen: HandOver | None = None
 
-    def check(self, taken: Iterable[str], path: str) -> None:
-        """Raises DefinitionError where a tool of the agent has the name of one of them."""
-        for name in taken:
-            handoff = self._by_tool.get(name)
-            if handoff is not None:
-                raise DefinitionError(
-                    f"{path}: the handoff to {handoff.target!r} is called by {name!r}, and a tool of the agent has that name: give the handoff another, "
-                    f"rt.Handoff({handoff.target!r}, tool_name=…)"
-                )
+    @property
+    def handoffs(self) -> tuple[Handoff, ...]:
+        """Them, as they were given."""
+        return self.offer.handoffs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the model calls."""
+        return self.offer.names
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of them."""
+        return self.offer.specs
 
     def __contains__(self, name: str) -> bool:
-        return name in self._by_tool
+        return name in self.offer.by_tool
 
     @property
     def instruction(self) -> str:
@@ -84,7 +103,7 @@ class HandingOver:
         self, turn: Turn, calls: Sequence[Any], carry: Callable[[Turn, Any], Awaitable[Outcome]], id_of: Callable[[Any], str]
     ) -> None:
         """Carries the calls of a reply out: what hands nothing over first, at the same time; then the handoffs, one after the other. These wait for what waits for a person."""
-        later = [each for each in calls if (each.call if each.__class__ is ParkedCall else each).name in self._by_tool]
+        later = [each for each in calls if (each.call if each.__class__ is ParkedCall else each).name in self.offer.by_tool]
         if len(later) < len(calls):
             await all_at_once(turn, [each for each in calls if each not in later], carry, id_of)
             if any(outcome.__class__ is ParkedCall for outcome in turn.outcomes.values()):
@@ -96,7 +115,7 @@ class HandingOver:
 
     async def take(self, turn: Turn, call: ToolCall) -> Step:
         """The result of the call of a handoff: it is the one, or the model is told why not."""
-        handoff = self._by_tool[call.name]
+        handoff = self.offer.by_tool[call.name]
         try:
             asked = _transfer.call(_transfer.decode(call.arguments))
         except BadArguments as error:
@@ -134,11 +153,20 @@ class HandingOver:
         return attrs.evolve(turn.reply(text, kind=HANDOFF), receiver=over.target, extra={"reason": over.reason})
 
 
-def handing_over(handoffs: Iterable[Handoff], definition: Definition) -> HandingOver:
+def handing_over(handoffs: tuple[Handoff, ...], definition: Definition) -> HandingOver:
     """The handoffs of a run of an agent. Raises DefinitionError where one is called as a tool of the agent's is."""
-    made = HandingOver(handoffs)
-    made.check([*definition.box.seats, *definition.reserved], definition.path)
-    return made
+    made = definition.offer
+    if made is None or made.handoffs != handoffs:  # most often they are the same ones as in the last run
+        made = Offer(handoffs)
+        for name in (*definition.box.seats, *definition.reserved):
+            handoff = made.by_tool.get(name)
+            if handoff is not None:
+                raise DefinitionError(
+                    f"{definition.path}: the handoff to {handoff.target!r} is called by {name!r}, and a tool of the agent has that name: give the handoff "
+                    f"another, rt.Handoff({handoff.target!r}, tool_name=…)"
+                )
+        definition.offer = made
+    return HandingOver(made)
 
 
 def _told(handoff: Handoff) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-__all__ = ["HANDOFF", "HandOver", "Handoff", "handoffs_of"]
+__all__ = ["HANDOFF", "MOST", "HandOver", "Handoff", "handoffs_of", "tool_name_of"]
 
 HANDOFF: Final = "handoff"
 """The type of an answer that hands the conversation over (`AgentMessage.type`)."""
@@ -26,7 +26,7 @@ MOST: Final = 128
 """Handoffs of one run: as many tools as endpoints take."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
-_ODD: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+_ODD: Final = re.compile(r"[^A-Za-z0-9_ -]", re.ASCII)
 
 
 @attrs.frozen
@@ -40,8 +40,8 @@ class Handoff:
     Attributes:
         target: Its exact name, of 128 characters at most.
         description: What it is there for, told to the model.
-        tool_name: What the model calls; default "transfer_to_" and the target, other characters than A-Z a-z 0-9 _ - as "_" (where letters are lost by that, with a
-            digest of the name).
+        tool_name: What the model calls; default "transfer_to_" and the target, with "_" for blanks, and for whatever else is not of A-Z a-z 0-9 _ - (then with a
+            digest of the name, so that no two share one).
 
     Raises TypeError or ValueError for what is none of these.
     """
@@ -88,8 +88,9 @@ class HandOver:
 
 def tool_name_of(target: str) -> str:
     """What a model calls to hand over to a target."""
-    name = PREFIX + _ODD.sub("_", target)
-    if len(name) > LONGEST_NAME or not target.isascii():
+    plain = _ODD.sub("_", target)
+    name = PREFIX + plain.replace(" ", "_")
+    if len(name) > LONGEST_NAME or plain != target:
         digest = hashlib.sha256(target.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         name = f"{name[: LONGEST_NAME - 9]}_{digest}"
     return name

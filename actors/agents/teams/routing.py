@@ -153,6 +153,7 @@ class ModelRouter:
         *,
         active: str = "",
         before: str = "",
+        path: str = "a team",
     ) -> str:
         """The member that the model chooses.
 
@@ -162,6 +163,7 @@ class ModelRouter:
             members: The descriptions of those who can be asked, by name.
             active: Who has the conversation.
             before: What was said before.
+            path: Who wants to know, for texts.
 
         Raises:
             RoutingFailed: It has named nobody, twice.
@@ -175,7 +177,7 @@ class ModelRouter:
         if name is None:
             answer = _answer(completion)[:300]
             raise RoutingFailed(
-                f"the model that chooses who answers has named nobody, twice; at last it said {answer!r:.200}, and the members are {', '.join(members)}",
+                f"{path}: the model that chooses who answers has named nobody, twice; at last it said {answer!r:.200}, and the members are {', '.join(members)}",
                 answer=answer,
             )
         return name

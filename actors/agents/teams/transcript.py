@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import attrs
+
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.message import AgentMessage
 
@@ -24,20 +26,23 @@ KEY: Final = "transcript"
 class Transcript:
     """The talk of one session, during one run.
 
+    Attributes:
+        message: The message of this run.
+
     Args:
         state: The session's state, as the last run has left it. It is not changed before `keep`.
         message: The message of this run: the next line.
         members: Who the members are; nobody else speaks under their names.
     """
 
-    __slots__ = ("_first", "_heard", "_lines", "_message", "_number")
+    __slots__ = ("_first", "_heard", "_lines", "_number", "message")
 
     def __init__(self, state: dict[str, Any], message: AgentMessage, members: Iterable[str]) -> None:
         kept = state.get(KEY) or {}
         self._lines: list[tuple[str, str]] = [(speaker, text) for speaker, text in kept.get("lines", ())]
         self._first: int = kept.get("first", 0)  # the number of the first line that is kept still
         self._heard: dict[str, int] = dict(kept.get("heard", {}))
-        self._message = message
+        self.message = message
         self._number = self._end
         speaker = " ".join(message.sender.split())[:LONGEST_SPEAKER]
         self._lines.append((f"{speaker} (another)" if speaker in members else speaker, content_text(message.content)))
@@ -45,6 +50,12 @@ class Transcript:
     @property
     def _end(self) -> int:
         return self._first + len(self._lines)
+
+    def reword(self, text: str) -> None:
+        """Something else is said in the place of the run's message."""
+        self.message = attrs.evolve(self.message, content=text)
+        at = self._number - self._first
+        self._lines[at] = (self._lines[at][0], text)
 
     def say(self, member: str, text: str) -> None:
         """A member has said something; it has heard that itself."""
@@ -62,7 +73,7 @@ class Transcript:
         heard = self._heard.get(member, 0)
         self._heard[member] = self._end
         if heard == self._number == self._end - 1:
-            return self._message
+            return self.message
         new = self._lines[max(0, heard - self._first) :]
         texts = [_line(speaker, text) for speaker, text in new if speaker != member]
         left_out = self._first - heard
