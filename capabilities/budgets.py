@@ -4,6 +4,9 @@ Reserve the worst case, do the work, settle with what it took. A reservation is 
 cannot jointly exceed what their parent had, however their steps interleave, and an account that is reached on two ways is charged once. At any time and for
 every account, reserved + spent ≤ cap.
 
+A *lease* is a reservation of something short, such as one exchange with a model, that is certain to end by itself. What only leases of others stand in the way of can
+wait for them, in order (`Ledger.lease`); what was spent, or is reserved otherwise, is not waited for.
+
 Money is in millionths of a US dollar, and everything is a whole number: nothing is rounded, and nothing is "about enough".
 """
 
@@ -22,12 +25,15 @@ from retinue.security.clock import Clock
 from retinue.security.errors import BudgetExceeded, ConstraintError, Expired
 from retinue.security.limits import NEVER, UNLIMITED, check_count
 
-__all__ = ["Balance", "Ledger", "Reservation"]
+__all__ = ["MOST_WAITING", "Balance", "Ledger", "Queued", "Reservation"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _RESOURCES: Final = (("calls", "calls"), ("tokens", "tokens"), ("cost", "cost_micro_usd"))
+MOST_WAITING: Final = 65_536
+"""Leases that are waited for at once in one ledger; who comes then is refused."""
+
 _UNITS: Final = {"calls": "calls", "tokens": "tokens", "cost": "millionths of a US dollar"}
 
 
@@ -63,11 +69,12 @@ class Reservation:
         state: "open", "expired", "settled" or "released".
     """
 
-    __slots__ = ("_accounts", "_ledger", "amounts", "deadline_ms", "state")
+    __slots__ = ("_accounts", "_leased", "_ledger", "amounts", "deadline_ms", "state")
 
-    def __init__(self, ledger: Ledger, accounts: tuple[Account, ...], amounts: Amounts, deadline_ms: int) -> None:
+    def __init__(self, ledger: Ledger, accounts: tuple[Account, ...], amounts: Amounts, deadline_ms: int, *, leased: bool = False) -> None:
         self._ledger = ledger
         self._accounts = accounts
+        self._leased = leased
         self.amounts: Final = amounts
         self.deadline_ms: Final = deadline_ms
         self.state: Literal["open", "expired", "settled", "released"] = "open"
@@ -77,6 +84,34 @@ class Reservation:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a Reservation is neither copied nor pickled: a copy could be settled a second time.")
+
+
+@final
+class Queued:
+    """A lease that waits for those of others. Made by `Ledger.lease`; compared by identity.
+
+    Attributes:
+        reservation: The lease, once it is there.
+        error: Why there will be none, once that is known: `BudgetExceeded` or `Expired`.
+    """
+
+    __slots__ = ("_accounts", "_behind", "_deadline_ms", "_want", "error", "reservation", "wake")
+
+    def __init__(
+        self,
+        accounts: tuple[Account, ...],
+        want: Callable[[Amounts], Amounts],
+        deadline_ms: int,
+        wake: Callable[[], object],
+        behind: Account,
+    ) -> None:
+        self._accounts = accounts
+        self._want = want
+        self._deadline_ms = deadline_ms
+        self._behind = behind  # the account on which others are in the way
+        self.wake: Final = wake
+        self.reservation: Reservation | None = None
+        self.error: BudgetExceeded | Expired | None = None
 
 
 @final
@@ -90,7 +125,7 @@ class Ledger:
         now_ms: The clock.
     """
 
-    __slots__ = ("_ended", "_expiring", "_lock", "_numbers", "_stepping", "now_ms")
+    __slots__ = ("_ended", "_expiring", "_leased", "_lock", "_numbers", "_served", "_stepping", "_waiting", "now_ms")
 
     def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
         self.now_ms: Final = Clock().now_ms if now_ms is None else now_ms
@@ -100,6 +135,9 @@ class Ledger:
         self._expiring: list[tuple[int, int, Reservation]] = []
         self._ended = 0  # how many of those were settled or released, and need not be waited for
         self._numbers = itertools.count()
+        self._leased: dict[Account, Amounts] = {}  # what of `reserved` is leased
+        self._waiting: dict[Queued, None] = {}  # in order
+        self._served: list[Queued] = []  # by the step in progress; to be woken after it
 
     def reserve(
         self, accounts: Iterable[Account], *, calls: int = 0, tokens: int = 0, cost_micro_usd: int = 0, deadline_ms: int = NEVER
@@ -122,6 +160,41 @@ class Ledger:
         union = _checked_accounts(accounts)
         deadline = min([check_count(deadline_ms, "deadline_ms"), *[account.deadline_ms for account in union]])
         return self._step(self._reserve, union, amounts, deadline)
+
+    def lease(
+        self,
+        accounts: Iterable[Account],
+        want: Callable[[Amounts], Amounts],
+        *,
+        deadline_ms: int = NEVER,
+        wake: Callable[[], object] = lambda: None,
+    ) -> Reservation | Queued:
+        """Reserve for something short that is certain to end; wait where only such leases of others are in the way. To be settled or released as any reservation.
+
+        Who waits holds nothing, and who holds a lease does not wait: so nobody waits for ever. First come, first served: who comes later does not overtake one who
+        waits for the same account.
+
+        Args:
+            accounts: Those of a context: `context.accounts`.
+            want: How much is to be reserved, of what there would be without the leases of others (2**63 - 1 where nothing limits a resource). Plain arithmetic: it
+                is called in the middle of a step, and again whenever the lease may be had.
+            deadline_ms: When the lease expires, where that is sooner than every account.
+            wake: Called once, from any thread and outside of any step, when one that had to wait has its `reservation` or its `error`.
+
+        Returns:
+            The reservation; or, where it has to wait, what becomes of it. Who does not want it any longer must call `withdraw`.
+
+        Raises:
+            BudgetExceeded: An account would not have enough left without the leases of others either, or too many wait; nothing was reserved.
+            Expired, ConstraintError: As `reserve`.
+        """
+        union = _checked_accounts(accounts)
+        deadline = min([check_count(deadline_ms, "deadline_ms"), *[account.deadline_ms for account in union]])
+        return self._step(self._lease, union, want, deadline, wake)
+
+    def withdraw(self, queued: Queued) -> None:
+        """Give up waiting. A lease that has come meanwhile is released, unless it was ended already."""
+        self._step(self._withdraw, queued)
 
     def settle(
         self, reservation: Reservation, *, calls: int | None = None, tokens: int | None = None, cost_micro_usd: int | None = None
@@ -184,16 +257,24 @@ class Ledger:
 
     def _step(self, function: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
         """One step, which no other thread and no finaliser comes between."""
-        with self._lock:
-            if self._stepping:
-                raise ConstraintError(
-                    "the ledger is in the middle of a step, and a finaliser (`__del__`) wants another. Settle where the work ends, not there."
-                )
-            try:
-                self._stepping = True
-                return function(*arguments, **keywords)
-            finally:
-                self._stepping = False
+        served: list[Queued] | None = None
+        try:
+            with self._lock:
+                if self._stepping:
+                    raise ConstraintError(
+                        "the ledger is in the middle of a step, and a finaliser (`__del__`) wants another. Settle where the work ends, not there."
+                    )
+                try:
+                    self._stepping = True
+                    return function(*arguments, **keywords)
+                finally:
+                    self._stepping = False
+                    if self._served:
+                        served, self._served = self._served, []
+        finally:
+            if served is not None:
+                for one in served:
+                    one.wake()
 
     # -- inside the lock -------------------------------------------------------------------------------------------------------------------------------
 
@@ -201,12 +282,94 @@ class Ledger:
         if (deadline != NEVER or self._expiring) and deadline <= self._sweep():
             raise Expired("the budget has expired, and nothing was reserved. Ask whoever gave it for another context.")
         _check_fits(union, amounts)
+        return self._made(union, amounts, deadline)
+
+    def _made(self, union: tuple[Account, ...], amounts: Amounts, deadline: int, *, leased: bool = False) -> Reservation:
         for account in union:
             account.reserved = _plus(account.reserved, amounts)
-        made = Reservation(self, union, amounts, deadline)
+        made = Reservation(self, union, amounts, deadline, leased=leased)
         if deadline != NEVER:
             heapq.heappush(self._expiring, (deadline, next(self._numbers), made))
         return made
+
+    def _lease(
+        self, union: tuple[Account, ...], want: Callable[[Amounts], Amounts], deadline: int, wake: Callable[[], object]
+    ) -> Reservation | Queued:
+        found = self._find_lease(union, want, deadline, self._waiting)
+        if isinstance(found, Reservation):
+            return found
+        if len(self._waiting) >= MOST_WAITING:
+            raise BudgetExceeded(
+                f"{MOST_WAITING} others wait for what is reserved, and nothing was reserved. Ask again later.",
+                resource="tokens",
+                account=found.id,
+            )
+        queued = Queued(union, want, deadline, wake, found)
+        self._waiting[queued] = None
+        return queued
+
+    def _find_lease(
+        self, union: tuple[Account, ...], want: Callable[[Amounts], Amounts], deadline: int, before: Iterable[Queued]
+    ) -> Reservation | Account:
+        """The lease, or the account on which others are in its way. Raises where it cannot be had."""
+        if (deadline != NEVER or self._expiring) and deadline <= self._sweep():
+            raise Expired("the budget has expired, and nothing was reserved. Ask whoever gave it for another context.")
+        leased = self._leased
+        lefts = [_with_leased(account, leased.get(account)) for account in union]
+        wanted = want(
+            Amounts(
+                min([UNLIMITED, *[left.calls for left in lefts]]),
+                min([UNLIMITED, *[left.tokens for left in lefts]]),
+                min([UNLIMITED, *[left.cost_micro_usd for left in lefts]]),
+            )
+        )
+        amounts = _checked_amounts(wanted.calls, wanted.tokens, wanted.cost_micro_usd)
+        for account, left in zip(union, lefts, strict=True):
+            _check_left(account, amounts, left)
+        for account in union if leased else ():
+            if account in leased and not _is_within(amounts, _left(account)):
+                return account
+        for other in before:
+            if other._behind in union:
+                return other._behind
+        if amounts != NOTHING_SPENT:
+            for account in union:
+                leased[account] = _plus(leased.get(account, NOTHING_SPENT), amounts)
+        return self._made(union, amounts, deadline, leased=True)
+
+    def _end_lease(self, reservation: Reservation) -> None:
+        reservation._leased = False
+        if reservation.amounts != NOTHING_SPENT:
+            for account in reservation._accounts:
+                rest = _minus(self._leased[account], reservation.amounts)
+                if rest == NOTHING_SPENT:
+                    del self._leased[account]
+                else:
+                    self._leased[account] = rest
+
+    def _serve(self) -> None:
+        """Gives those that wait, in order, what they can have now, or says why they cannot have it."""
+        still: list[Queued] = []
+        for queued in tuple(self._waiting):
+            try:
+                found = self._find_lease(queued._accounts, queued._want, queued._deadline_ms, still)
+            except (BudgetExceeded, Expired) as error:
+                queued.error = error
+            else:
+                if isinstance(found, Account):
+                    queued._behind = found
+                    still.append(queued)
+                    continue
+                queued.reservation = found
+            del self._waiting[queued]
+            self._served.append(queued)
+
+    def _withdraw(self, queued: Queued) -> None:
+        if queued in self._waiting:
+            del self._waiting[queued]
+            self._serve()  # who came after it may have waited for it alone
+        elif queued.reservation is not None and queued.reservation.state in ("open", "expired"):
+            self._end(queued.reservation, NOTHING_SPENT, "released")
 
     def _charge(self, union: tuple[Account, ...], amounts: Amounts) -> None:
         if self._expiring or min([NEVER, *[account.deadline_ms for account in union]]) != NEVER:
@@ -239,6 +402,8 @@ class Ledger:
                     account.reserved = _minus(account.reserved, reservation.amounts)
                     account.spent = _plus(account.spent, reservation.amounts)
                 reservation.state = "expired"
+                if reservation._leased:
+                    self._end_lease(reservation)
         return now
 
     def _end(self, reservation: Reservation, actual: Amounts, state: Literal["settled", "released"]) -> Amounts:
@@ -259,6 +424,10 @@ class Ledger:
         reservation.state = state
         if waits:
             self._tidy()
+        if reservation._leased:
+            self._end_lease(reservation)
+        if self._waiting:
+            self._serve()
         return overrun
 
     def _tidy(self) -> None:
@@ -297,6 +466,31 @@ def _check_fits(union: tuple[Account, ...], amounts: Amounts) -> None:
         left = caps.cost_micro_usd - spent.cost_micro_usd - reserved.cost_micro_usd
         if cost and cost > left and caps.cost_micro_usd != UNLIMITED:
             raise _exceeded(account, "cost", cost, left, caps.cost_micro_usd)
+
+
+def _check_left(account: Account, amounts: Amounts, left: Amounts) -> None:
+    """Raises BudgetExceeded where that is not left of an account."""
+    for resource, field in _RESOURCES:
+        wanted, rest, cap = getattr(amounts, field), getattr(left, field), getattr(account.caps, field)
+        if wanted > rest and cap != UNLIMITED:
+            raise _exceeded(account, resource, wanted, rest, cap)
+
+
+def _is_within(amounts: Amounts, left: Amounts) -> bool:
+    return amounts.calls <= left.calls and amounts.tokens <= left.tokens and amounts.cost_micro_usd <= left.cost_micro_usd
+
+
+def _with_leased(account: Account, leased: Amounts | None) -> Amounts:
+    """What the account itself has left, and what is leased of it besides."""
+    left = _left(account)
+    if leased is None:
+        return left
+    caps = account.caps
+    return Amounts(
+        left.calls if caps.calls == UNLIMITED else left.calls + leased.calls,
+        left.tokens if caps.tokens == UNLIMITED else left.tokens + leased.tokens,
+        left.cost_micro_usd if caps.cost_micro_usd == UNLIMITED else left.cost_micro_usd + leased.cost_micro_usd,
+    )
 
 
 def _exceeded(account: Account, resource: str, wanted: int, left: int, cap: int) -> BudgetExceeded:

@@ -26,7 +26,7 @@ from retinue.actors.agents.parking import checkpoint, new_run_id, park, resume_c
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall, ParkedRun, SessionState
 from retinue.actors.llm.errors import StreamTruncated
-from retinue.actors.llm.events import Completed, ReasoningDelta, Retrying, TextDelta, ToolCallDelta
+from retinue.actors.llm.events import Completed, ReasoningDelta, Retrying, TextDelta
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.capabilities.looping import LoopDetector
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from retinue.actors.agents.parsers import Parsed
     from retinue.actors.agents.session import Session
     from retinue.actors.llm.messages import ToolCall
-    from retinue.actors.runtime.spending import Budget
 
 __all__ = ["Turn"]
 
@@ -63,7 +62,7 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_run", "answering", "bad", "box", "budget", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "heard", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
+        "_about", "_run", "answering", "bad", "box", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
         "resuming", "said", "session", "settled", "spent", "state", "streamed", "wait",
     )  # fmt: skip
 
@@ -103,10 +102,8 @@ class Turn:
         self.resuming = False
         self.settled = False  # what there is of it is in the session's state: nothing of it is kept once more
         self.made = home.made if home.made_for is state.items else None
-        self.heard = 0  # characters of the answer that the model is giving
         self.past: list[tuple[str, str, str]] = []
         self.edits: dict[str, str | None] = {}
-        self.budget: Budget | None = home.ctx.budget if home.ctx.security.accounts else None
         self.answering = Answering(definition) if definition.output is not None else None
         self._about: HookContext | None = None
         self.detector: LoopDetector | None = None
@@ -277,16 +274,14 @@ class Turn:
         request = await self._request()
         if "before_model_request" in d.phases:
             request = await self.run_hooks("before_model_request", request)
-        most = spent.before_model(request.messages, request.tools, request.max_tokens, self.budget)
+        most = spent.before_model(request)
         try:
             if most != request.max_tokens:
                 request = _capped(request, most)
             timeout = spent.timeout()
             completion = await (self._stream(request, timeout) if self.streamed else d.model.ask(request, timeout=timeout))
-        except BaseException as error:
-            spent.model_failed(self.heard)
-            if isinstance(error, AskTimeout):
-                spent.timeout()  # it was the run's own time that is over
+        except AskTimeout:
+            spent.timeout()  # it was the run's own time that is over
             raise
         if not self.streamed:
             spent.after_model(completion.usage)
@@ -334,21 +329,16 @@ class Turn:
         silent = self.d.parser is not None
         completion: Completion | None = None
         self.said.clear()
-        self.heard = 0
         async with self.d.model.stream(request.as_stream(), timeout=timeout) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
-                    self.heard += len(event.text)
                     if not silent:
                         await self._show(event, shown)
                 elif isinstance(event, ReasoningDelta):
-                    self.heard += len(event.text)
                     if thought is None:
                         await emit(event)
                     elif text := thought.feed(event.text):
                         await emit(ReasoningDelta(text))
-                elif isinstance(event, ToolCallDelta):
-                    self.heard += len(event.arguments)
                 elif isinstance(event, Completed):
                     completion = event.completion
                     self.spent.after_model(completion.usage)  # whatever becomes of it from here on

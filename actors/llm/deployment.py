@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 import trio
@@ -25,8 +25,11 @@ from retinue.actors.llm.errors import ModelError, ModelNotInstalled, ScriptUnuse
 from retinue.actors.llm.events import Completed, ModelEvent
 from retinue.actors.llm.local import LocalServer
 from retinue.actors.llm.messages import Complete, CompleteStream
+from retinue.actors.llm.prices import FREE, Price, Tariff
 from retinue.actors.llm.readiness import client_loaded
+from retinue.actors.llm.reserving import charged, charged_stream, current_charge
 from retinue.actors.llm.scripted import Line, Script, pieces_of
+from retinue.actors.llm.spans import chat_begins, chat_ends
 from retinue.actors.llm.weights import SMOLLM2, find_weights, models_folder
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.pools import Pool
@@ -54,7 +57,18 @@ class Deployment(Actor):
 
     Args:
         concurrency: How many requests are worked on at once, 1 to 1,024; default 1. Workers are hired when they are needed.
+
+    What a request takes is charged to the accounts of the authority that it is asked under, tokens and cost, where there are any: see `retinue.actors.llm.reserving`.
+
+    Attributes:
+        charges: Whether that is done. False in a deployment that only asks other deployments, which charge for themselves.
+        price: What the model costs, or None (the default) where that is not known; then a request under a limit on cost is refused.
+        guesses_usage: Whether an answer that does not say what it took is charged by its text, instead of as the worst case; default False.
     """
+
+    charges: ClassVar[bool] = True
+    guesses_usage: bool = False
+    price: Price | None = None
 
     def __init__(self, concurrency: int = 1) -> None:
         _check_number("concurrency", concurrency, int, 1, 1024)
@@ -73,10 +87,13 @@ class Deployment(Actor):
         """Answer one request. What goes wrong is raised as a `ModelError`."""
         if type(self).stream_once is Deployment.stream_once:
             raise NotImplementedError(f"{type(self).__name__} has neither stream_once nor complete_once: write one of them")
+        charge = current_charge()
         async with aclosing(self.stream_once(request)) as events:  # type: ignore[type-var]  # an async generator
             async for event in events:
                 if type(event) is Completed:
                     return event.completion
+                if charge is not None:
+                    charge.hear(event)
         raise ModelError(f"the stream of {self.ctx.path} ended without Completed: yield it last in {type(self).__name__}.stream_once")
 
     async def stream_once(self, request: Complete) -> AsyncIterator[ModelEvent]:
@@ -84,16 +101,21 @@ class Deployment(Actor):
         for event in pieces_of(await self.complete_once(request)):
             yield event
 
+    async def tariff(self, prompt_tokens: int) -> Tariff | None:
+        """Say what the answer to a request of so many tokens costs; None where that is not known. By default as `price` says."""
+        return None if self.price is None else self.price.tariff(prompt_tokens)
+
     async def on_start(self) -> None:
         """Get ready to hire workers."""
-        self._workers = await self.ctx.spawn_pool(_Worker, self, pool=Pool.elastic(self._concurrency), name="workers")
+        worker = _Worker if self.charges else _Clerk
+        self._workers = await self.ctx.spawn_pool(worker, self, pool=Pool.elastic(self._concurrency), name="workers")
 
-    @handler(requires=OPERATION, raises=ModelError, forwards=True)
+    @handler(requires=OPERATION, raises=ModelError, forwards=True, counted=False)
     def complete(self, request: Complete) -> None:
         """Hand a request to a worker."""
         self.ctx.forward(self._hired(), request)
 
-    @handler(requires=OPERATION, raises=ModelError, forwards=True)
+    @handler(requires=OPERATION, raises=ModelError, forwards=True, counted=False)
     def stream(self, request: CompleteStream) -> None:
         """Hand a request for a stream to a worker."""
         self.ctx.forward(self._hired(), request)
@@ -112,25 +134,66 @@ def _check_number(what: str, value: Any, kind: type[Any] | tuple[type[Any], ...]
         raise ValueError(f"{what}={value!r} is given to a deployment: give a number, {least} {upto}")
 
 
+def _checked_price(price: object) -> Price | None:
+    if price is None or isinstance(price, Price):
+        return price
+    raise TypeError(
+        f"price={price!r:.60} is given to a deployment: give an llm.Price(input_usd, output_usd), US dollars for a million tokens"
+    )
+
+
 class _Worker(Actor):
     """One of a deployment's workers: answers one request at a time."""
+
+    _span_kind = "client"
+    _span_begins = chat_begins
+    _span_ends = chat_ends
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
 
     @handler(requires=OPERATION, raises=ModelError)
     async def complete(self, request: Complete) -> Completion:
+        if self.ctx.security.accounts:
+            return await charged(self._deployment, self.ctx.budget, request)
         return await self._deployment.complete_once(request)
 
     @handler(requires=OPERATION, raises=ModelError)
+    async def stream(self, request: CompleteStream) -> AsyncIterator[ModelEvent]:
+        async with aclosing(_pieces(self._deployment, self, request)) as events:
+            async for event in events:
+                yield event
+
+
+class _Clerk(Actor):
+    """A worker of a deployment that asks others: they are counted, and charge for themselves."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+
+    @handler(requires=OPERATION, raises=ModelError, counted=False)
+    async def complete(self, request: Complete) -> Completion:
+        return await self._deployment.complete_once(request)
+
+    @handler(requires=OPERATION, raises=ModelError, counted=False)
     async def stream(self, request: CompleteStream) -> AsyncIterator[ModelEvent]:
         async with aclosing(self._deployment.stream_once(request.as_request())) as events:  # type: ignore[type-var]
             async for event in events:
                 yield event
 
 
+def _pieces(deployment: Deployment, worker: Actor, request: CompleteStream) -> AsyncGenerator[ModelEvent, None]:
+    if worker.ctx.security.accounts:
+        return charged_stream(deployment, worker.ctx.budget, request.as_request())
+    return deployment.stream_once(request.as_request())  # type: ignore[return-value]
+
+
 class _Alone(Deployment):
     """A deployment that answers by itself, one request at a time."""
+
+    _span_kind = "client"
+    _span_begins = chat_begins
+    _span_ends = chat_ends
 
     async def on_start(self) -> None:
         """There are no workers."""
@@ -138,12 +201,14 @@ class _Alone(Deployment):
     @handler(requires=OPERATION, raises=ModelError)
     async def complete(self, request: Complete) -> Completion:  # type: ignore[override]  # answers instead of handing over
         """Answer a request."""
+        if self.ctx.security.accounts:
+            return await charged(self, self.ctx.budget, request)
         return await self.complete_once(request)
 
     @handler(requires=OPERATION, raises=ModelError)
     async def stream(self, request: CompleteStream) -> AsyncIterator[ModelEvent]:  # type: ignore[override]
         """Answer a request in pieces."""
-        async with aclosing(self.stream_once(request.as_request())) as events:  # type: ignore[type-var]
+        async with aclosing(_pieces(self, self, request)) as events:
             async for event in events:
                 yield event
 
@@ -161,6 +226,7 @@ class OpenAICompatible(Deployment):
         concurrency: How many requests at once, 1 to 1,024; default 64.
         proxies: Whether the machine's proxy settings apply; default True.
         limit_field: The field in which the endpoint takes `max_tokens`; default: the profile's.
+        price: What the model costs, for budgets; default: by the installed list of prices (`retinue[prices]`), and nothing on this machine.
 
     Raises BadEndpoint (to the spawner) for an address, a name or a key that cannot be used.
     """
@@ -177,8 +243,10 @@ class OpenAICompatible(Deployment):
         concurrency: int = 64,
         proxies: bool = True,
         limit_field: str | None = None,
+        price: Price | None = None,
     ) -> None:
         super().__init__(concurrency)
+        self.price = _checked_price(price)
 
         def made() -> Endpoint:
             from retinue.actors.llm.endpoint import Endpoint
@@ -193,6 +261,7 @@ class OpenAICompatible(Deployment):
                 proxies=proxies,
                 limit_field=limit_field,
                 connections=concurrency,
+                price=price,
             )
 
         self._made = made
@@ -210,6 +279,10 @@ class OpenAICompatible(Deployment):
                 f"{type(self).__name__}.on_start does not call `await super().on_start()`, so it has no endpoint: add that"
             )
         return self._endpoint
+
+    async def tariff(self, prompt_tokens: int) -> Tariff | None:
+        """By `price`, or the installed list of prices."""
+        return await self._started().tariff(prompt_tokens)
 
     async def complete_once(self, request: Complete) -> Completion:
         """Ask the endpoint."""
@@ -242,6 +315,8 @@ class Local(_Alone):
 
     Raises ModelNotInstalled (to the spawner) where the extra `local` or the weights are missing, or the weights do not load.
     """
+
+    price = FREE
 
     def __init__(
         self,
@@ -330,9 +405,12 @@ class Scripted(_Alone):
         seconds: How long an answer takes; default 0, which answers without suspending.
         strict: Whether a script that was not used up is an error when the model stops: `ScriptUnused` is raised then, which the runtime
             logs as an error, and Retinue's pytest plugin makes a failed test of it. Default False. See also `assert_used_up`.
+        price: What it costs, for tests of budgets; default None: not known. Lines that do not say what they took are charged by their texts.
 
     Raises TypeError (to the spawner) for what is no script.
     """
+
+    guesses_usage = True
 
     def __init__(
         self,
@@ -340,8 +418,10 @@ class Scripted(_Alone):
         *,
         seconds: float = 0.0,
         strict: bool = False,
+        price: Price | None = None,
     ) -> None:
         super().__init__()
+        self.price = _checked_price(price)
         _check_number("seconds", seconds, (int, float), 0)
         self._script = Script(script)
         self._seconds = seconds

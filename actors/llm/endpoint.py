@@ -24,11 +24,12 @@ from retinue.actors.llm.events import Completed, ModelEvent, Retrying
 from retinue.actors.llm.exchange import Exchange
 from retinue.actors.llm.messages import ChatMessage, Complete, Completion
 from retinue.actors.llm.payload import Payloads
-from retinue.actors.llm.prices import load_prices, price_of
+from retinue.actors.llm.prices import FREE, Price, Tariff, load_prices, price_of, tariff_of
 from retinue.actors.llm.profiles.catalogue import profile_of
 from retinue.actors.llm.profiles.profile import Profile
 from retinue.actors.llm.reading import AnswerReader
 from retinue.actors.llm.replies import refused_parameter, tidy
+from retinue.actors.llm.reserving import current_charge
 from retinue.actors.llm.retrying import LONGEST_WAIT, Retries, is_retryable
 from retinue.actors.llm.secret import Key
 from retinue.actors.llm.tool_mode import ToolMode
@@ -54,6 +55,7 @@ class Endpoint:
         proxies: Whether the machine's proxy settings apply; False for an address on this machine.
         limit_field: The field in which the endpoint takes `max_tokens`; default: the profile's.
         connections: How many connections are kept open for the next request; default 64.
+        price: What the model costs; default: by the installed list of prices, and nothing on this machine.
         transport: What sends the requests instead of httpx's own connections, for tests; default None.
 
     Raises BadEndpoint for an address, a name or a key that cannot be used, and for proxy settings or certificates of the machine that cannot.
@@ -71,6 +73,7 @@ class Endpoint:
         proxies: bool = True,
         limit_field: str | None = None,
         connections: int = 64,
+        price: Price | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if not str(model or "").strip():
@@ -101,7 +104,8 @@ class Endpoint:
             most_idle=connections,
             transport=transport,
         )
-        self._may_cost = httpx.URL(self.address).host not in _THIS_MACHINE
+        self.price = price if price is not None or httpx.URL(self.address).host not in _THIS_MACHINE else FREE
+        self._may_cost = self.price is not FREE
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.model!r} at {self.address}>"
@@ -123,10 +127,13 @@ class Endpoint:
         Raises:
             ModelError: What went wrong, by type (see `retinue.actors.llm.errors`).
         """
+        charge = current_charge()
         async with aclosing(self._events(request, passed_on=False)) as events:
             async for event in events:
                 if type(event) is Completed:
                     return event.completion
+                if charge is not None:
+                    charge.hear(event)
         raise AssertionError("the events of an answer end with Completed, or with an error")
 
     def stream(self, request: Complete) -> AsyncIterator[ModelEvent]:
@@ -139,11 +146,18 @@ class Endpoint:
         """
         return self._events(request, passed_on=True)
 
+    async def tariff(self, prompt_tokens: int) -> Tariff | None:
+        """What an answer to a request of so many tokens costs; None where that is not known."""
+        if self.price is not None:
+            return self.price.tariff(prompt_tokens)
+        await load_prices()
+        return tariff_of(self.address, self.model, prompt_tokens)
+
     async def _events(self, request: Complete, *, passed_on: bool) -> AsyncGenerator[ModelEvent, None]:
         if self._closed:
             raise ModelUnreachable(f"the client for {self._where} was closed: make a new Endpoint")
         total_at = trio.current_time() + self.timeouts.total
-        if self._may_cost:
+        if self._may_cost and self.price is None:
             await load_prices()
         async with aclosing(self._answers(request, total_at, passed_on=passed_on)) as events:
             async for event in events:
@@ -156,9 +170,12 @@ class Endpoint:
 
     async def _tries(self, request: Complete, total_at: float, *, passed_on: bool) -> AsyncGenerator[ModelEvent, None]:
         attempt = 1
+        charge = current_charge()
         refused: frozenset[str] = frozenset()
         sent_again = False
         while True:
+            if charge is not None:
+                charge.begin()
             without = self._without | refused
             client = self._connections.take()
             exchange = self._exchange(client, request, without, total_at)
@@ -176,6 +193,8 @@ class Endpoint:
                     raise self._interrupted(error, exchange) from error
                 failure = error
             finally:
+                if charge is not None and not exchange.may_have_begun:
+                    charge.not_taken()
                 await self._connections.give_back(client, again=not exchange.surplus)
             name = self._refused(request, exchange, without)
             if name is not None:
@@ -187,6 +206,8 @@ class Endpoint:
             wait = self._wait(failure, exchange, attempt, total_at)
             if wait is None:
                 raise failure
+            if charge is not None:
+                request = await charge.again(request, failure)
             attempt += 1
             reason = tidy(str(failure))
             _log.info("attempt %d at %s in %.2f s: %s", attempt, self._where, wait, reason)
@@ -195,7 +216,9 @@ class Endpoint:
 
     def _with_price(self, event: Completed) -> Completed:
         usage = event.completion.usage
-        cost = price_of(self.address, self.model, usage) if usage.cost_micro_usd is None else None
+        cost = None
+        if usage.cost_micro_usd is None:
+            cost = price_of(self.address, self.model, usage) if self.price is None else self.price.of(usage)
         return event if cost is None else Completed(attrs.evolve(event.completion, usage=attrs.evolve(usage, cost_micro_usd=cost)))
 
     def _exchange(self, client: httpx.AsyncClient, request: Complete, without: frozenset[str], total_at: float) -> Exchange:

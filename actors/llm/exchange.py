@@ -60,6 +60,7 @@ class Exchange:
         "_profile",
         "_read_by",
         "_scope",
+        "_sent",
         "_url",
         "_where",
         "asked_wait",
@@ -94,6 +95,7 @@ class Exchange:
         self._fresh = False  # the connection was made for this request
         self._opened: Any = None  # the stream that was opened for it
         self._heard = False  # the head of an answer came
+        self._sent = False  # the request has gone out, or its first byte
         self.surplus = False
         """Whether more than the answer came over the connection: that must be nobody else's answer."""
         self.reader: AnswerReader | None = None
@@ -145,6 +147,11 @@ class Exchange:
         """Whether it broke since the connection was kept from an earlier request, and closed by the other side by now: it says nothing of the endpoint."""
         return not self._fresh and not self._heard
 
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether the endpoint may have begun to work at the request: it went out, and was not refused."""
+        return (self._sent or self._heard) and self.failure is None and not self.was_stale
+
     async def _more(self, chunks: AsyncIterator[bytes], reader: AnswerReader) -> bytes | None:
         """The next bytes of the answer; None at its end."""
         if reader.done:
@@ -186,6 +193,7 @@ class Exchange:
         if name.endswith("start_tls.started"):
             self._clock.shakes_hands()
         elif name.endswith("send_request_headers.started") and getattr(info.get("request"), "method", b"") != b"CONNECT":  # to a proxy
+            self._sent = True
             self._clock.connected()
         else:
             return

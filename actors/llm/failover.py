@@ -44,6 +44,7 @@ class Members(Deployment):
     """What `Failover` and `Pool` have in common; see there."""
 
     spread: ClassVar[bool]
+    charges = False
 
     def __init__(
         self,

@@ -9,18 +9,101 @@ import functools
 import importlib.util
 import sys
 from decimal import ROUND_CEILING, Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import attrs
 import trio
 
-if TYPE_CHECKING:
-    from retinue.actors.llm.usage import Usage
+from retinue.actors.llm.usage import Usage
 
-__all__ = ["load_prices", "price_of"]
+__all__ = ["FREE", "Price", "Tariff", "load_prices", "price_of", "tariff_of"]
 
 _MICRO: Final = 1_000_000
+_DEAREST: Final = 1_000_000  # US dollars for a million tokens
 _LONGEST: Final = 1_024  # characters of a name that is looked up; models' names are shorter
 _LISTED_AS: Final = {"glm": "zhipuai"}  # our names for providers where the list has others
+
+
+def _dollars(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise TypeError(
+            f"a price is a {type(value).__name__}: give US dollars for a million tokens as a str, a Decimal or an int, Price('0.15', '0.60')"
+        )
+    try:
+        price = Decimal(value)
+    except ArithmeticError:
+        price = Decimal("NaN")
+    if not 0 <= price <= _DEAREST if price.is_finite() else True:
+        raise ValueError(f"a price is {str(value)[:40]!r}: give US dollars for a million tokens, 0 to {_DEAREST:,}")
+    return price
+
+
+@attrs.frozen
+class Price:
+    """What a model costs, in US dollars for a million tokens: for models that the installed list of prices does not have, and for deployments of one's own.
+
+    Attributes:
+        input_usd: For the tokens of requests: a str, a Decimal or an int ("0.15").
+        output_usd: For those of answers.
+
+    Raises TypeError or ValueError for what is no price; a float is not exact.
+    """
+
+    input_usd: Decimal = attrs.field(converter=_dollars)
+    output_usd: Decimal = attrs.field(converter=_dollars)
+
+    def cost(self, prompt_tokens: int, answer_tokens: int) -> int:
+        """The cost of so many tokens in millionths of a US dollar, rounded up."""
+        return int((self.input_usd * prompt_tokens + self.output_usd * answer_tokens).to_integral_value(ROUND_CEILING))
+
+    def of(self, usage: Usage) -> int | None:
+        """The cost of what an answer used; None where its tokens are not known."""
+        if usage.prompt_tokens is None or usage.completion_tokens is None:
+            return None
+        return self.cost(usage.prompt_tokens, usage.completion_tokens)
+
+    def tariff(self, prompt_tokens: int) -> Tariff:
+        """The cost of an answer to a request of so many tokens, by its length."""
+        return Tariff(self.cost(prompt_tokens, 0), self.cost(0, _MICRO))
+
+
+FREE: Final = Price(0, 0)
+"""The price of what runs on the own machine."""
+
+
+@attrs.frozen
+class Tariff:
+    """What an answer to one request costs, by its length.
+
+    Attributes:
+        prompt: Millionths of a US dollar for the request.
+        million: The same for a million tokens of the answer.
+    """
+
+    prompt: int
+    million: int
+
+    def cost(self, answer: int) -> int:
+        """Millionths of a US dollar for the request and an answer of so many tokens, rounded up."""
+        return self.prompt - (-answer * self.million // _MICRO)
+
+    def answer(self, cost: int) -> int | None:
+        """The most tokens that an answer may have for so many millionths, the request paid apart; None where answers cost nothing."""
+        return None if self.million == 0 else max(0, cost) * _MICRO // self.million
+
+
+def tariff_of(provider: str | None, model: str, prompt_tokens: int) -> Tariff | None:
+    """The same by the installed list of prices; None where that is not known. It takes about 1 ms; see `price_of` and `load_prices`.
+
+    Args:
+        provider, model: As for `price_of`.
+        prompt_tokens: How long the request is: some lists have dearer prices for long ones.
+    """
+    alone = price_of(provider, model, Usage(1, prompt_tokens, 0))
+    if alone is None:
+        return None
+    most = price_of(provider, model, Usage(1, prompt_tokens, _MICRO))
+    return None if most is None else Tariff(alone, max(0, most - alone + 1))
 
 
 def price_of(provider: str | None, model: str, usage: Usage) -> int | None:

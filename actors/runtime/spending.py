@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from threading import get_ident
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import trio
 
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.current import current
@@ -11,17 +15,21 @@ from retinue.security.errors import BudgetExceeded, Denied
 from retinue.security.explaining import of_context
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from retinue.actors.runtime.kernel import Kernel
     from retinue.security.accounts import Amounts
     from retinue.security.context import SecurityContext
 
 __all__ = ["Budget", "SystemBudgets"]
 
+T = TypeVar("T")
+
 
 class Budget:
     """What one authority may spend: `self.ctx.budget` is that of the current message. Reserve the worst case, do the work, settle with what it took.
 
-    Nothing here waits, and all of it may be called in a blocking actor's thread too. What nothing limits can be reserved without end.
+    Nothing here waits but `lease`, and all the rest may be called in a blocking actor's thread too. What nothing limits can be reserved without end.
     """
 
     __slots__ = ("_kernel", "_security")
@@ -50,12 +58,58 @@ class Budget:
             ConstraintError: An amount is no `int` of 0 to 2**63 - 1.
         """
         security = self._security
+        return self._on_record(
+            lambda: self.ledger.reserve(
+                security.accounts, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd, deadline_ms=security.limits.deadline_ms
+            )
+        )
+
+    async def lease(self, want: Callable[[Amounts], Amounts]) -> Reservation:
+        """Reserves for something short that is certain to end by itself, such as one exchange with a model; waits where only such leases of others are in the way.
+
+        It waits as long as the current message has; what it waits for holds nothing and waits for nothing. Not from a blocking actor's thread.
+
+        Args:
+            want: How much is wanted, of what there would be without the leases of others: plain arithmetic on `Amounts` (2**63 - 1 where nothing limits a resource).
+
+        Raises:
+            BudgetExceeded: That would not be left either; nothing was reserved.
+            Revoked, Expired, AuditUnavailable, ConstraintError: As `reserve`.
+        """
+        event = trio.Event()
+        wake = _waker(event)
+        security = self._security
+        found = self._on_record(lambda: self.ledger.lease(security.accounts, want, deadline_ms=security.limits.deadline_ms, wake=wake))
+        if isinstance(found, Reservation):
+            return found
+        try:
+            await event.wait()
+        except BaseException:
+            self.ledger.withdraw(found)
+            raise
+        error, made = found.error, found.reservation
+        if error is not None:
+            self._on_record(lambda: _raise(error))
+        assert made is not None
+        try:
+            self._kernel.authority.check(security)
+        except Denied as denied:  # revoked while it waited
+            self.ledger.release(made)
+            raise self._kernel.book.refused(denied) from None
+        return made
+
+    def refuse(self, error: BudgetExceeded) -> NoReturn:
+        """Refuses what is to be done under this authority, on record: raises `error`, or the `AuditUnavailable` that it becomes where it cannot be recorded."""
+        self._on_record(lambda: _raise(error))
+        raise AssertionError("a refusal is raised")
+
+    def _on_record(self, step: Callable[[], T]) -> T:
+        """One step of the ledger, whose refusal says who and where, and is recorded before it is answered."""
+        security = self._security
         try:
             self._kernel.authority.check(security)
             try:
-                return self.ledger.reserve(
-                    security.accounts, calls=calls, tokens=tokens, cost_micro_usd=cost_micro_usd, deadline_ms=security.limits.deadline_ms
-                )
+                return step()
             except BudgetExceeded as error:
                 raise of_context(error, security) from None
             except Denied as error:
@@ -86,6 +140,24 @@ class Budget:
     def balance(self) -> tuple[Balance, ...]:
         """How the accounts stand that the authority is charged to; empty where nothing limits it."""
         return tuple(self.ledger.balance(account) for account in self._security.accounts)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def _waker(event: trio.Event) -> Callable[[], None]:
+    """What sets an event, from any thread."""
+    thread, token = get_ident(), trio.lowlevel.current_trio_token()
+
+    def wake() -> None:
+        if get_ident() == thread:
+            event.set()
+        else:
+            with contextlib.suppress(trio.RunFinishedError):  # then nobody waits any more
+                token.run_sync_soon(event.set)
+
+    return wake
 
 
 class SystemBudgets:

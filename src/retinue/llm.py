@@ -43,7 +43,7 @@ from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, Ret
 from retinue.actors.llm.failover import Failover, GetMembers, MemberState, Pool
 from retinue.actors.llm.messages import ChatMessage, Complete, CompleteStream, Completion, OutputSpec, Role, ToolCall, ToolSpec
 from retinue.actors.llm.naming import model
-from retinue.actors.llm.prices import price_of
+from retinue.actors.llm.prices import Price, price_of
 from retinue.actors.llm.profiles.profile import Profile
 from retinue.actors.llm.retrying import Retries
 from retinue.actors.llm.scripted import tool_calls
@@ -86,6 +86,7 @@ __all__ = [
     "OpenAICompatible",
     "OutputSpec",
     "Pool",
+    "Price",
     "Profile",
     "QuotaExceeded",
     "RateLimited",
