@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from retinue.viewing.reading import TraceFile
     from retinue.viewing.summary import Summary
 
-__all__ = ["folder_option", "json_option", "opened", "runs", "states_of", "terminal_width"]
+__all__ = ["fitting", "folder_option", "json_option", "opened", "runs", "states_of", "terminal_width"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 LAST: Final = 20
 """Runs that are listed where nothing else is said."""
+
+_PLAIN: Final = str.maketrans(
+    {"→": "->", "≥": ">=", "µ": "u", "…": "...", "·": "*", "✗": "!", "├": "|", "└": "`", "│": "|", "─": "-", "█": "#", "▏": "|"}
+)
+
+WIDEST: Final = 60
+"""Characters of what a run began with."""
 
 
 def folder_option(command: F) -> F:
@@ -52,6 +59,16 @@ def opened(data_dir: Path) -> Iterator[TraceFile]:
             yield file
     except TraceFileError as error:
         raise click.ClickException(harmless(str(error))) from None
+
+
+def fitting(text: str) -> str:
+    """The text with plain signs, and escapes, in the place of what the output's encoding lacks."""
+    encoding = click.get_text_stream("stdout").encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 def terminal_width() -> int:
@@ -104,7 +121,7 @@ def runs(data_dir: Path, last: int, as_json: bool) -> None:
             if as_json:
                 found.append(summary_data(summary, states))
             else:
-                say(_line(summary, states))
+                say(fitting(_line(summary, states)))
                 found.append({})
     if as_json:
         say(json.dumps(found, indent=1))
@@ -118,9 +135,8 @@ def _line(summary: Summary, states: Mapping[str, str]) -> str:
 
     status = {"ok": "ok", "error": "failed", "waits": "waits", "unfinished": "not ended"}[summary.status]
     waiting = [one for one in summary.waiting if states.get(one, "pending") == "pending"]
-    parts = [
-        f"{summary.trace.short}  {moment(summary.started_ns)}  {status:<9}  {length(summary.duration_ns):>9}  {harmless(title(summary))}"
-    ]
+    what = harmless(title(summary)[:WIDEST]) + ("…" if len(title(summary)) > WIDEST else "")
+    parts = [f"{summary.trace.short}  {moment(summary.started_ns)}  {status:<9}  {length(summary.duration_ns):>9}  {what}"]
     if summary.models.calls:
         parts.append(f"{counted(summary.models.calls, 'model call')}, {tokens(summary.models)} tokens, {cost(summary.models)}")
     if summary.tools.calls:

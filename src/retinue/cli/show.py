@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from retinue.cli.output import say
-from retinue.cli.runs import folder_option, json_option, opened, states_of, terminal_width
-
-if TYPE_CHECKING:
-    from retinue.viewing.text import Signs
+from retinue.cli.runs import fitting, folder_option, json_option, opened, states_of, terminal_width
 
 __all__ = ["show"]
 
@@ -59,8 +55,8 @@ def show(run: str, data_dir: Path, page: Path | None, most: int, as_json: bool) 
     else:
         from retinue.viewing.text import shown
 
-        for line in shown(summary, terminal_width(), signs=_signs(), most=most, states=states):
-            say(line)
+        for line in shown(summary, terminal_width(), most=most, states=states):
+            say(fitting(line))
         if most and len(summary.trace.spans) > most:
             click.echo("--most 0 prints them all, --html FILE makes a page of them", err=True)
         if shorts:
@@ -78,14 +74,3 @@ def _write(path: Path, text: str) -> None:
             replace_private(path, text.encode("utf-8", "replace"))
     except OSError as error:
         raise click.ClickException(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def _signs() -> Signs:
-    """What the output's encoding has."""
-    from retinue.viewing.text import ASCII, BLOCKS
-
-    try:
-        "├─ └│█▏✗ → ≥ µ…·".encode(sys.stdout.encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return ASCII
-    return BLOCKS

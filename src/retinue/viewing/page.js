@@ -62,12 +62,14 @@
   }
 
   let wanted = null; // 2: it is what is looked for; 1: such a one is beneath
+  let asked = false; // what is looked for is shown whatever is folded
+  const zoomed = () => from > 0 || until < whole;
   function choose() {
-    const asked = state.query !== "" || state.errors;
-    wanted = asked ? new Uint8Array(N) : null;
+    asked = state.query !== "" || state.errors;
+    wanted = asked || zoomed() ? new Uint8Array(N) : null;
     state.hits = 0;
-    for (let i = 0; asked && i < N; i++) {
-      if (!state.kinds[S[i].k]) continue;
+    for (let i = 0; wanted && i < N; i++) {
+      if (!state.kinds[S[i].k] || S[i].s > until || endOf(S[i]) < from) continue;
       if (state.errors && !S[i].x) continue;
       if (state.query && !haystack(i).includes(state.query)) continue;
       state.hits++;
@@ -77,7 +79,7 @@
     const shown = [], open = [];
     for (let i = 0; i < N; ) {
       while (open.length && after[open[open.length - 1]] <= i) open.pop();
-      if (asked && !wanted[i]) { i = after[i]; continue; }
+      if (wanted && !wanted[i]) { i = after[i]; continue; }
       const visible = state.kinds[S[i].k];
       if (visible) {
         state.depth[i] = open.length;
@@ -131,29 +133,29 @@
     row.setAttribute("aria-setsize", state.shown.length);
     if (bad) row.classList.add("bad");
     if (i === state.chosen) { row.classList.add("chosen"); row.setAttribute("aria-selected", "true"); }
-    if (wanted && wanted[i] === 1) row.classList.add("pale");
+    if (asked && wanted[i] === 1) row.classList.add("pale");
     const what = make("div", "what"), most = narrow.matches ? 9 : 16, step = narrow.matches ? 10 : 15;
     what.style.paddingLeft = Math.min(state.depth[i], most) * step + "px";
-    const fold = make("button", "fold", folded[i] && !wanted ? "▸" : "▾");
+    const fold = make("button", "fold", folded[i] && !asked ? "▸" : "▾");
     fold.tabIndex = -1;
     if (!size[i]) fold.classList.add("none");
-    else { row.setAttribute("aria-expanded", folded[i] && !wanted ? "false" : "true"); fold.setAttribute("aria-label", "fold or unfold"); }
+    else { row.setAttribute("aria-expanded", folded[i] && !asked ? "false" : "true"); fold.setAttribute("aria-label", "fold or unfold"); }
     what.append(fold);
     if (state.depth[i] > most) what.append(make("span", "more", "+" + (state.depth[i] - most)));
     const dot = make("span", "dot k" + span.k, LETTERS[span.k]);
     dot.title = KINDS[span.k];
     const name = make("span", "name");
-    marked(name, line(span.n));
+    marked(name, line(span.k < 3 ? span.n.replace(/^(invoke_agent|chat|execute_tool) /, "") : span.n)); // the sign before it says the rest
     what.append(dot, name);
     const said = [];
     if (bad) said.push("✗ " + line(span.x));
     if (span.t) said.push(span.t);
-    if (folded[i] && !wanted) said.push(size[i].toLocaleString("en") + " within");
+    if (folded[i] && !asked) said.push(size[i].toLocaleString("en") + " within");
     if (span.v.some((event) => event.n === "retinue.approval.parked")) said.push("waits for consent");
     if (span.v.some((event) => event.n === "retinue.handoff")) said.push("hands over");
     if (span.o.length) said.push("(" + span.o.length + " odd)");
     if (said.length) what.append(make("span", bad ? "more bad" : "more", said.join(" · ")));
-    row.append(what, trackOf(span, bad));
+    row.append(what, make("span", "took", length(span.e === null ? null : Math.max(0, span.e - span.s))), trackOf(span, bad));
     return row;
   }
 
@@ -162,13 +164,9 @@
     const left = Math.max(0, Math.min(1, (span.s - from) / wide)), right = Math.max(left, Math.min(1, (end - from) / wide));
     if (end < from || span.s > until) return track;
     const bar = make("div", "span k" + span.k + (bad ? " bad" : "") + (span.e === null ? " open" : ""));
-    bar.style.left = left * 100 + "%";
+    bar.style.left = "min(" + left * 100 + "%, 100% - 2px)";
     bar.style.width = "max(2px, " + (right - left) * 100 + "%)";
-    const took = make("span", "took", length(span.e === null ? null : Math.max(0, span.e - span.s)));
-    if (right > 0.8 && left > 0.2) took.style.right = (1 - left) * 100 + "%";
-    else if (right > 0.8) { took.style.right = "4px"; took.style.color = "var(--card)"; if (narrow.matches) took.hidden = true; }
-    else took.style.left = "calc(" + right * 100 + "% + 2px)";
-    track.append(bar, took);
+    track.append(bar);
     return track;
   }
 
@@ -181,6 +179,9 @@
       state.query = find.value = "";
       state.errors = false;
       state.kinds[S[i].k] = true;
+      from = 0;
+      until = whole;
+      graph();
       buttons();
       changed = true;
     }
@@ -203,7 +204,7 @@
     if (details || !side.hidden) show(i);
   }
   function fold(i) {
-    if (!size[i] || wanted) return;
+    if (!size[i] || asked) return;
     folded[i] ^= 1;
     choose();
   }
@@ -300,6 +301,19 @@
 
   // -- the map: how many models, tools and messages at once; drag to zoom
 
+  // Of what only waits for others, the others are counted.
+  const works = (i) => !size[i] || S[i].k === 1 || S[i].k === 2;
+  let busiest = 0;
+  {
+    const starts = [], ends = [];
+    for (let i = 0; i < N; i++) if (works(i)) { starts.push(S[i].s); ends.push(endOf(S[i])); }
+    starts.sort((a, b) => a - b);
+    ends.sort((a, b) => a - b);
+    for (let i = 0, done = 0; i < starts.length; i++) {
+      while (done < i && ends[done] <= starts[i]) done++;
+      busiest = Math.max(busiest, i + 1 - done);
+    }
+  }
   let drag = null;
   function graph() {
     const width = Math.max(1, box.clientWidth), high = box.clientHeight, scale = Math.min(devicePixelRatio || 1, 3), style = getComputedStyle(root);
@@ -309,7 +323,7 @@
     pen.scale(scale, scale);
     const layers = [1, 2, 0].map(() => new Float64Array(bins + 1)), layer = { 1: 0, 2: 1, 0: 2, 3: 2 };
     for (let i = 0; i < N; i++) {
-      if (size[i] && S[i].k !== 1 && S[i].k !== 2) continue; // of what only waits for others, the others are counted
+      if (!works(i)) continue;
       const low = Math.min(bins - 1, Math.max(0, Math.floor((S[i].s / whole) * bins))), high = Math.min(bins, Math.max(low + 1, Math.ceil((endOf(S[i]) / whole) * bins)));
       layers[layer[S[i].k]][low]++;
       layers[layer[S[i].k]][high]--;
@@ -328,7 +342,7 @@
       stack.forEach((count, l) => { if (count) { pen.fillStyle = colours[l]; pen.fillRect(bin * 2, base - count * unit, 2, count * unit); base -= count * unit; } });
     });
     const range = drag ? [Math.min(drag.a, drag.b), Math.max(drag.a, drag.b)] : [from, until];
-    if (drag || from > 0 || until < whole) {
+    if (drag || zoomed()) {
       pen.fillStyle = style.getPropertyValue("--back");
       pen.globalAlpha = 0.7;
       pen.fillRect(0, 0, (range[0] / whole) * width, high);
@@ -337,7 +351,7 @@
       pen.strokeStyle = style.getPropertyValue("--ink");
       pen.strokeRect((range[0] / whole) * width + 0.5, 0.5, Math.max(1, ((range[1] - range[0]) / whole) * width - 1), high - 1);
     }
-    hint.textContent = from > 0 || until < whole ? "+" + length(from) + " to +" + length(until) + " of " + length(whole) + "; double-click for the whole time" : "at most " + most.toLocaleString("en") + " at once; drag to zoom";
+    hint.textContent = zoomed() ? "+" + length(from) + " to +" + length(until) + " of " + length(whole) + "; double-click for the whole time" : "at most " + busiest.toLocaleString("en") + " at once; drag to zoom";
     ticks();
   }
   function ticks() {
@@ -357,7 +371,7 @@
     from = Math.max(0, Math.min(a, whole - least));
     until = Math.min(whole, Math.max(b, from + least));
     graph();
-    place();
+    choose();
   }
   const timeAt = (event) => { const around = box.getBoundingClientRect(); return Math.max(0, Math.min(1, (event.clientX - around.left) / around.width)) * whole; };
   box.addEventListener("pointerdown", (event) => { if (event.button === 0) { box.setPointerCapture(event.pointerId); drag = { a: timeAt(event), b: timeAt(event), x: event.clientX }; } });
@@ -389,7 +403,7 @@
   let later = 0;
   find.addEventListener("input", () => { clearTimeout(later); later = setTimeout(() => { state.query = find.value.trim().toLowerCase(); choose(); }, 120); });
   find.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && wanted) {
+    if (event.key === "Enter" && asked) {
       const hits = state.shown.filter((i) => wanted[i] === 2), now = hits.indexOf(state.chosen);
       if (hits.length) select(hits[(now + (event.shiftKey ? hits.length - 1 : 1) + (now < 0 && event.shiftKey ? 1 : 0)) % hits.length], false);
     }
@@ -409,7 +423,7 @@
     const to = { ArrowDown: number + 1, ArrowUp: Math.max(0, number - 1), PageDown: Math.min(state.shown.length - 1, number + page), PageUp: Math.max(0, number - page), Home: 0, End: state.shown.length - 1 }[event.key];
     if (to !== undefined) { if (to < state.shown.length) select(state.shown[to], false); }
     else if (event.key === "ArrowRight" && i >= 0) { if (folded[i]) fold(i); else if (size[i]) select(state.shown[number + 1], false); }
-    else if (event.key === "ArrowLeft" && i >= 0) { if (size[i] && !folded[i] && !wanted) fold(i); else if (parent[i] >= 0) select(parent[i], false); }
+    else if (event.key === "ArrowLeft" && i >= 0) { if (size[i] && !folded[i] && !asked) fold(i); else if (parent[i] >= 0) select(parent[i], false); }
     else if ((event.key === "Enter" || event.key === " ") && i >= 0) select(i, true);
     else return;
     event.preventDefault();

@@ -31,6 +31,9 @@ MOST_CHARACTERS: Final = 32_000_000
 
 FEW: Final = 200
 
+MOST_TITLE: Final = 300
+"""Characters of the run's name in the page's head."""
+
 _KINDS: Final = ("agent", "model", "tool", "message")
 _WORDS: Final = ("Agents", "Models", "Tools", "Messages")
 _LETTERS: Final = ("A", "M", "T", "·")
@@ -51,7 +54,7 @@ def page_of(summary: Summary, states: Mapping[str, str] | None = None) -> str:
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n',
-            f"<title>{_text(title(summary))} · run {_text(summary.trace.short)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+            f"<title>{_text(title(summary)[:MOST_TITLE])} · run {_text(summary.trace.short)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
             *_head(summary),
             *_sums(summary, states or {}),
             _tools(summary),
@@ -107,7 +110,7 @@ def _head(summary: Summary) -> Iterator[str]:
         text = root.text(name) if root is not None else ""
         if text:
             about.append(f"{what} <code>{_text(text)}</code>")
-    yield f'<header>\n<div class="top"><div><h1>{_text(title(summary))}</h1>\n'
+    yield f'<header>\n<div class="top"><div><h1>{_text(title(summary)[:MOST_TITLE])}</h1>\n'
     yield f'<p class="about"><span class="badge {summary.status}">{STATUSES[summary.status]}</span>{" · ".join(about)}</p></div>\n'
     yield '<button id="theme" aria-label="light or dark" title="light or dark">◐</button></div>\n'
     if root is not None and root.error:
@@ -119,7 +122,7 @@ def _head(summary: Summary) -> Iterator[str]:
         (length(summary.duration_ns), "took", ""),
         (f"{models.calls:,}", "model calls", ""),
         (tokens(models) if models.calls else "0", "tokens, in → out", ""),
-        (cost(models) if models.calls else "$0", "cost" if models.cost_known else "cost: not known", ""),
+        (cost(models) if models.calls else "$0", "cost" if models.cost_known else "cost, not known", ""),
         (f"{summary.tools.calls:,}", "tool calls", ""),
         (f"{len(summary.trace.spans):,}", "spans", ""),
         (f"{summary.errors:,}", "errors", "bad" if summary.errors else ""),
@@ -195,7 +198,7 @@ def _tools(summary: Summary) -> str:
     errors = f'<button id="only" aria-pressed="false"{"" if summary.errors else " hidden"}>✗ Errors</button>'
     return (
         '<div class="bar" id="bar"><input id="find" type="search" placeholder="Search" aria-label="Search" autocomplete="off" spellcheck="false" maxlength="200">'
-        f'{chips}{errors}<button id="unfold" title="unfold all">▾ All</button><button id="fold" title="fold all">▸ All</button><span id="found" role="status"></span></div>\n'
+        f'{chips}{errors}<button id="unfold" title="unfold all" aria-label="unfold all">▾<span class="word"> Unfold</span></button><button id="fold" title="fold all" aria-label="fold all">▸<span class="word"> Fold</span></button><span id="found" role="status"></span></div>\n'
     )
 
 

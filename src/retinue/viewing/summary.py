@@ -11,7 +11,7 @@ from retinue.viewing.reading import Trace
 from retinue.viewing.spans import Span, texts_of
 from retinue.viewing.trees import Node, grown, walked
 
-__all__ = ["Approval", "Handoff", "Line", "Status", "Summary", "summed"]
+__all__ = ["HANDOFF", "PARKED", "REQUESTS", "RESUMED", "Approval", "Handoff", "Line", "Status", "Summary", "summed"]
 
 Status = Literal["ok", "error", "waits", "unfinished"]
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from retinue.security.visible import columns, is_seen
-from retinue.viewing.spans import Span
-from retinue.viewing.summary import Line, Summary
+from retinue.viewing.spans import Span, texts_of
+from retinue.viewing.summary import HANDOFF, PARKED, REQUESTS, RESUMED, Line, Summary
 from retinue.viewing.trees import Node
 from retinue.viewing.words import STATUSES, cost, counted, length, moment, title, tokens
 
-__all__ = ["ASCII", "BLOCKS", "NARROWEST", "Signs", "details_of", "harmless", "shown"]
+__all__ = ["NARROWEST", "details_of", "harmless", "shown"]
 
 NARROWEST: Final = 60
 """Columns at least that the text is made for."""
@@ -23,44 +21,34 @@ _TIME: Final = 9  # columns of a length of time
 _MOST_ITEMS: Final = 20  # hand-overs, models, tools and agents that the head lists
 
 
-@attrs.frozen
-class Signs:
-    """The characters that a tree and its bars are drawn with: below a span, the last below it, beside, nothing; a full and a hardly begun cell."""
-
-    fork: str
-    last: str
-    beside: str
-    nothing: str
-    full: str
-    thin: str
-    failed: str
+_FORK: Final = "├─ "
+_LAST: Final = "└─ "
+_BESIDE: Final = "│  "
+_NOTHING: Final = "   "
+_DEEPEST: Final = 60
+"""Characters of the lines before a name that are drawn; what is deeper stands no further to the right."""
 
 
-BLOCKS: Final = Signs("├─ ", "└─ ", "│  ", "   ", "█", "▏", "✗")
-ASCII: Final = Signs("|- ", "`- ", "|  ", "   ", "#", "|", "!")
-
-
-def shown(summary: Summary, width: int, *, signs: Signs = BLOCKS, most: int = 0, states: Mapping[str, str] | None = None) -> Iterator[str]:
+def shown(summary: Summary, width: int, *, most: int = 0, states: Mapping[str, str] | None = None) -> Iterator[str]:
     """The lines.
 
     Args:
         summary: The run.
         width: Columns of the terminal.
-        signs: What to draw with.
         most: Spans that are shown at most; 0 for all.
         states: What has become of requests for consent, by their ids.
     """
     width = max(width, NARROWEST)
     yield from _head(summary, states or {})
     yield ""
-    labels = list(_labels(summary.roots, signs))
+    labels = list(_labels(summary.roots))
     chosen = labels[:most] if most else labels
     room = min(max((columns(label) for label, _, _ in chosen), default=0), max(24, min(_MOST_LABEL, width * 2 // 5)))
     bar = max(10, min(40, width - room - _TIME - 26))
     for label, indent, node in chosen:
         span = node.span
-        yield f"{_fitted(label, room)} {length(span.duration_ns):>{_TIME}}  {_bar(span, summary, bar, signs)}  {details_of(span)}".rstrip()
-        for note in _notes(node, signs):
+        yield f"{_fitted(label, room)} {length(span.duration_ns):>{_TIME}}  {_bar(span, summary, bar)}  {details_of(span)}".rstrip()
+        for note in _notes(node):
             yield f"{indent}{note}"
     if len(chosen) < len(labels):
         yield f"… {counted(len(labels) - len(chosen), 'more span')}"
@@ -121,16 +109,16 @@ def _line(line: Line, *, models: bool) -> str:
     return ", ".join(parts)
 
 
-def _labels(roots: Sequence[Node], signs: Signs) -> Iterator[tuple[str, str, Node]]:
+def _labels(roots: Sequence[Node]) -> Iterator[tuple[str, str, Node]]:
     """Each node with its label, and with what stands before a further line of it."""
     waiting: list[tuple[Node, str, str]] = [(node, "", "") for node in reversed(roots)]
     while waiting:
         node, before, beneath = waiting.pop()
-        yield before + harmless(node.span.name), beneath + (signs.beside if node.children else signs.nothing), node
+        yield before + harmless(node.span.name), beneath + (_BESIDE if node.children else _NOTHING), node
         last = len(node.children) - 1
         for number in range(last, -1, -1):
-            fork, further = (signs.last, signs.nothing) if number == last else (signs.fork, signs.beside)
-            waiting.append((node.children[number], beneath + fork, beneath + further))
+            fork, further = (_LAST, _NOTHING) if number == last else (_FORK, _BESIDE)
+            waiting.append((node.children[number], beneath + fork, (beneath + further)[-_DEEPEST:]))
 
 
 def _fitted(text: str, room: int) -> str:
@@ -153,14 +141,14 @@ def _fitted(text: str, room: int) -> str:
     return fitted + " " * max(0, room - columns(fitted))
 
 
-def _bar(span: Span, summary: Summary, cells: int, signs: Signs) -> str:
+def _bar(span: Span, summary: Summary, cells: int) -> str:
     """Where in the run's time the span lies."""
     whole = max(1, summary.duration_ns or 1)
     begin = min(max(0, span.started_ns - summary.started_ns), whole)
     end = whole if span.ended_ns is None else min(max(begin, span.ended_ns - summary.started_ns), whole)
     first = min(cells - 1, begin * cells // whole)
     count = round((end - begin) * cells / whole)
-    drawn = signs.full * min(count, cells - first) if count else signs.thin
+    drawn = "█" * min(count, cells - first) if count else "▏"
     return (" " * first + drawn).ljust(cells)
 
 
@@ -173,20 +161,19 @@ def details_of(span: Span) -> str:
     return f"{tokens(line)} tokens, {cost(line)}"
 
 
-def _notes(node: Node, signs: Signs) -> Iterator[str]:
+def _notes(node: Node) -> Iterator[str]:
     span = node.span
     if span.failed:
-        yield f"{signs.failed} {harmless(span.error)}"
+        yield f"✗ {harmless(span.error)}"
     if span.ended_ns is None:
         yield "(no end)"
     for event in span.events:
-        told = {
-            "retinue.approval.parked": "waits for consent",
-            "retinue.approval.resumed": "goes on after consent",
-            "retinue.handoff": "hands over",
-        }
-        if event.name in told:
-            yield f"· {told[event.name]}"
+        of = event.attributes
+        if event.name == HANDOFF:
+            yield f"· hands over: {harmless(str(of.get(f'{HANDOFF}.source', '')))} → {harmless(str(of.get(f'{HANDOFF}.target', '')))}"
+        elif event.name in (PARKED, RESUMED):
+            told = "waits for consent" if event.name == PARKED else "goes on with consent"
+            yield f"· {told}: {', '.join(map(harmless, texts_of(of.get(REQUESTS))))}"
     for note in node.notes:
         yield f"({note})"
 
