@@ -62,8 +62,17 @@ if TYPE_CHECKING:
     from retinue.actors.agents.parsers_text import InterpreterParser, MixedToolParser, PluginParser, ToolParser
     from retinue.actors.agents.react import ReAct, ReActParser
     from retinue.actors.agents.specs import AgentSpec
+    from retinue.actors.agents.teams.debate import Debate
+    from retinue.actors.agents.teams.fallback import Fallback
+    from retinue.actors.agents.teams.group_chat import Chat, GroupChat
     from retinue.actors.agents.teams.guards import HandoffGuards
+    from retinue.actors.agents.teams.map_reduce import MapReduce
+    from retinue.actors.agents.teams.parallel import Parallel
+    from retinue.actors.agents.teams.round_robin import RoundRobin
     from retinue.actors.agents.teams.routing import ModelRouter, Rules
+    from retinue.actors.agents.teams.selector import Selector
+    from retinue.actors.agents.teams.supervisor import Supervisor
+    from retinue.actors.agents.teams.swarm import Swarm
     from retinue.actors.agents.teams.termination import (
         AllOf,
         AnyOf,
@@ -259,6 +268,7 @@ __all__ = [
     "CapabilityProviders",
     "CapabilityRegistry",
     "CarriedApprovals",
+    "Chat",
     "ClearMemory",
     "Client",
     "Constraint",
@@ -266,12 +276,14 @@ __all__ = [
     "Continue",
     "Conversation",
     "DeadLetter",
+    "Debate",
     "Decision",
     "Deferred",
     "DefinitionError",
     "DeliveryReport",
     "Denied",
     "Expired",
+    "Fallback",
     "Finding",
     "ForgedContext",
     "FromMember",
@@ -280,6 +292,7 @@ __all__ = [
     "GetActions",
     "GetMemory",
     "GetState",
+    "GroupChat",
     "GuardRefused",
     "Guarded",
     "Guardrail",
@@ -304,6 +317,7 @@ __all__ = [
     "LoadState",
     "Mailbox",
     "MailboxFull",
+    "MapReduce",
     "MaxMessages",
     "MemberPaused",
     "Memory",
@@ -318,6 +332,7 @@ __all__ = [
     "OutputInvalid",
     "OutputRefused",
     "OutputType",
+    "Parallel",
     "Parsed",
     "ParsedCall",
     "Parser",
@@ -346,6 +361,7 @@ __all__ = [
     "RetinueError",
     "Review",
     "Revoked",
+    "RoundRobin",
     "RoutingFailed",
     "Rules",
     "Run",
@@ -359,6 +375,7 @@ __all__ = [
     "Sealer",
     "SecondsPassed",
     "SecurityContext",
+    "Selector",
     "ServiceKey",
     "Source",
     "StandingConsent",
@@ -373,6 +390,8 @@ __all__ = [
     "StreamReader",
     "Subscription",
     "Supervision",
+    "Supervisor",
+    "Swarm",
     "SystemClosed",
     "TakesText",
     "Talk",

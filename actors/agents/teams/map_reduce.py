@@ -1,0 +1,158 @@
+"""Work in pieces: one member does each, another puts the results together."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import attrs
+
+from retinue.actors.agents.errors import BadInput
+from retinue.actors.agents.message import AgentMessage, ClearMemory
+from retinue.actors.agents.teams.journal import Parking
+from retinue.actors.agents.teams.outcomes import Failures, checked_failures, checked_number, failed, spoken
+from retinue.actors.agents.teams.parallel import AT_ONCE
+from retinue.actors.agents.teams.team import Team
+from retinue.security.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.teams.team_run import TeamRun
+
+__all__ = ["MapReduce", "Split"]
+
+Split: TypeAlias = Callable[[AgentMessage], "Iterable[AgentMessage | str] | Awaitable[Iterable[AgentMessage | str]]"]
+"""Cuts a message into pieces, each what the mapper is told. Plain or `async def`."""
+
+Reduce: TypeAlias = Callable[[Sequence[AgentMessage]], "AgentMessage | str | Awaitable[AgentMessage | str]"]
+"""Puts the results together: given them in the pieces' order, it gives the team's answer. Plain or `async def`."""
+
+MAX_PIECES: Final = 1_000
+"""Pieces of one message, unless it is told otherwise."""
+
+KEPT: Final = 90
+"""Characters of the run's session that the sessions of its pieces begin with."""
+
+MAPPER: Final = "mapper"
+REDUCER: Final = "reducer"
+
+
+class MapReduce(Team):
+    """Work in pieces: the mapper does each of them, the reducer puts the results together.
+
+        team = await system.spawn(rt.MapReduce, mapper=reader, reducer=editor, split=chapters)
+
+    Each piece has a session of its own with the mapper, so that it sees nothing of the others; what it remembered there is forgotten when the run is over. The
+    reducer is told the results in the pieces' order, in the run's session.
+
+    Args:
+        mapper: The member that does the pieces: a ref or a spec.
+        reducer: The member that is told the results and gives the team's answer; or a function of them, see `Reduce`.
+        split: Cuts a message into pieces, see `Split`. Default: a message whose content is a list is cut into its things.
+        at_once: How many pieces are worked on at the same time, 1 to 1,000; default 8.
+        failures: "raise" (the default): the error of a piece ends the run. "skip": the others count; the reducer is told which are missing, and the answer's `extra`
+            why, `{"pieces": 40, "failed": {"7": "…"}}`. Where all fail, the first error is raised; a budget that is used up, and an authority that has run
+            out, always are.
+        max_pieces: Pieces of one message, 1 to 100,000; default 1,000. More are `BadInput`.
+        options: Those of `Team`.
+
+    Raises:
+        DefinitionError: To the spawner.
+    """
+
+    def __init__(
+        self,
+        *,
+        mapper: Any,
+        reducer: Any,
+        split: Split | None = None,
+        at_once: int = AT_ONCE,
+        failures: Literal["raise", "skip"] = "raise",
+        max_pieces: int = MAX_PIECES,
+        **options: Any,
+    ) -> None:
+        by_function = callable(reducer) and not isinstance(reducer, type)
+        super().__init__({MAPPER: mapper} if by_function else {MAPPER: mapper, REDUCER: reducer}, **options)
+        if split is not None and not callable(split):
+            raise DefinitionError(f"MapReduce(split=…) is a {type(split).__name__}: give a function of the message that gives its pieces")
+        self.reduce: Reduce | None = reducer if by_function else None
+        self.split = split
+        self.at_once = checked_number(at_once, "at_once", "MapReduce", most=1_000)
+        self.failures: Failures = checked_failures(failures, "MapReduce")
+        self.max_pieces = checked_number(max_pieces, "max_pieces", "MapReduce")
+
+    async def forward(self, run: TeamRun) -> AgentMessage:
+        """The pieces, then what comes of them."""
+        plan: dict[str, Any] = await run.decide(lambda: self._plan(run))
+        pieces, sessions = plan["pieces"], plan["sessions"]
+        works = [
+            partial(run.ask, MAPPER, AgentMessage(piece, run.name), session=session)
+            for piece, session in zip(pieces, sessions, strict=True)
+        ]
+        try:
+            found = await run.together(works, at_once=self.at_once, errors="raise" if self.failures == "raise" else "return")
+            await run.together([partial(run.forget, MAPPER, session) for session in sessions], at_once=self.at_once)
+        except Parking:
+            raise  # a piece waits for a person, and goes on in its session
+        except BaseException:
+            self._forget(sessions)
+            raise
+        results = {str(number): each for number, each in enumerate(found, 1) if isinstance(each, AgentMessage)}
+        told = failed({str(number): each for number, each in enumerate(found, 1) if isinstance(each, Exception)}, every=not results)
+        answer = await self._reduced(run, results, told)
+        extra = {**(answer.extra or {}), "pieces": len(pieces), **({"failed": told} if told else {})}
+        return attrs.evolve(answer, sender=run.name, extra=extra)  # type: ignore[misc]
+
+    async def _plan(self, run: TeamRun) -> dict[str, Any]:
+        pieces = await self._pieces(run)
+        once = secrets.token_hex(4)  # the sessions of a run that was given up, and of another that goes on, are others
+        sessions = [f"{run.session[:KEPT]}:piece-{once}-{number}" for number in range(1, len(pieces) + 1)]
+        return {"pieces": pieces, "sessions": sessions}
+
+    async def _pieces(self, run: TeamRun) -> list[Any]:
+        message = run.message
+        if self.split is None:
+            given: Any = message.content
+            if not isinstance(given, list | tuple):
+                raise BadInput(
+                    f"{run.path}: the message's content is a {type(given).__name__}: give a list of pieces, rt.AgentMessage([…]), or the team a function, "
+                    "MapReduce(split=…)"
+                )
+        else:
+            given = self.split(message)
+            if inspect.isawaitable(given):
+                given = await given
+            if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+                raise DefinitionError(
+                    f"{run.path}: MapReduce(split=…) gave a {type(given).__name__}: return a list of what the mapper is told"
+                )
+        pieces = [each.content if isinstance(each, AgentMessage) else each for each in itertools.islice(given, self.max_pieces + 1)]
+        if not pieces:
+            raise BadInput(f"{run.path}: the message has no pieces: there is nothing to do")
+        if len(pieces) > self.max_pieces:
+            raise BadInput(
+                f"{run.path}: the message has more than max_pieces={self.max_pieces:,} pieces: make them larger, or give more with max_pieces="
+            )
+        return pieces
+
+    async def _reduced(self, run: TeamRun, results: Mapping[str, AgentMessage], told: Mapping[str, str]) -> AgentMessage:
+        if self.reduce is None:
+            lost = f"\nNo result came of {', '.join(told)}." if told else ""
+            return await run.ask(REDUCER, f"The results of the pieces, in their order:\n{spoken(results)}{lost}")
+        given: Any = self.reduce(tuple(results.values()))
+        if inspect.isawaitable(given):
+            given = await given
+        if isinstance(given, str):
+            given = AgentMessage(given)
+        if not isinstance(given, AgentMessage):
+            raise DefinitionError(f"{run.path}: MapReduce(reducer=…) gave a {type(given).__name__}: return a str or an rt.AgentMessage")
+        return given
+
+    def _forget(self, sessions: Sequence[str]) -> None:
+        """Has the mapper forget sessions, and does not wait for it: the run ends."""
+        ref = self._roster.place(MAPPER).member.ref
+        for session in sessions:
+            ref.tell(ClearMemory(session))
