@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from retinue.actors.agents.aggregators import Aggregator, Conversation, default_aggregator
 from retinue.actors.agents.definition import READ, Definition, Seat, ToolBox, checked_asking, tools_of
-from retinue.actors.agents.front import IDLE, SESSIONS, Front
+from retinue.actors.agents.front import IDLE, SESSIONS, Front, own_name
 from retinue.actors.agents.guarding import compile_guardrails
 from retinue.actors.agents.hooks import compile_hooks
 from retinue.actors.agents.message import RunLimits
@@ -132,7 +132,7 @@ class Agent(Front):
         """Starts the model where a text names it, an executor for each tool, and the place where the sessions live."""
         d, ctx = self._definition, self.ctx
         d.path = ctx.path
-        d.name = ctx.path.rpartition("/")[2]
+        d.name = own_name(ctx.path)
         if isinstance(self._model, Ref):
             d.model = self._model
         else:

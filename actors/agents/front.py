@@ -13,6 +13,7 @@ from retinue.actors.agents.message import (
     AgentMessage,
     Cancel,
     ClearMemory,
+    Describe,
     GetMemory,
     GetState,
     LoadState,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.interrupting import Interrupter
     from retinue.actors.runtime.virtual import Virtual
 
-__all__ = ["IDLE", "SESSIONS", "Front"]
+__all__ = ["IDLE", "SESSIONS", "Front", "own_name"]
 
 SESSIONS: Final = 100_000
 """Sessions that an agent remembers, unless it is told otherwise."""
@@ -181,6 +182,11 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
         self.ctx.forward(self._sessions[key], message)
         return None
 
+    @handler(raises=Exception, open_to_all=True)
+    def describe(self, message: Describe) -> Any:  # noqa: ARG002
+        """What it is made of."""
+        return type(self).__name__
+
     def _hand_on(self, message: ClearMemory | LoadState) -> None:
         key, own = self._keys(message)
         if key != own:
@@ -225,3 +231,8 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
             shown = repr(run)[:200]
             raise NoSuchRun(f"{self._path}: {shown} is no run's id: give what ApprovalRequired.run says", run=shown)
         return session
+
+
+def own_name(path: str) -> str:
+    """What whoever lives at a path signs with: its last part, without what tells a member from one that was there before it."""
+    return path.rpartition("/")[2].partition("~~")[0]

@@ -13,6 +13,7 @@ import attrs
 
 from retinue.actors.agents.events import ApprovalNeeded, HandedOff, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, UsageSoFar
 from retinue.actors.agents.handoffs import Handoff, handoffs_of
+from retinue.actors.agents.teams.tree_limits import TreeLimits
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
 from retinue.capabilities.tool_results import ToolErrorKind
@@ -25,6 +26,7 @@ __all__ = [
     "AgentMessage",
     "Cancel",
     "ClearMemory",
+    "Describe",
     "FromMember",
     "GetMemory",
     "GetState",
@@ -166,18 +168,20 @@ class Run(Request[AgentMessage], Stream["AgentEvent"]):
     Attributes:
         message: What is said; a str is that of a user in session "0".
         tools: Tools that the agent has besides its own while this run lasts.
-        limits: Instead of the agent's own limits.
+        limits: `RunLimits`: the lower of these and the agent's own. Or `TreeLimits`, for the run together with all that it sets going.
         wait_for_approvals: Whether the run waits where a tool call needs a person's approval, instead of being parked; None (the
             default): as the agent was made.
         handoffs: To whom this run may hand the conversation over (`Handoff`, or a name): its model sees a tool for each. The answer that does so is of the type
             "handoff": `receiver` is the target, `content` what is said to it, `extra["reason"]` why.
+        exit_at: Of an `rt.Sequential`: the last stage of this run, by name or number (from 0; from the number of stages on, it begins again). None: as it was made.
     """
 
     message: AgentMessage | str
     tools: tuple[Any, ...] = attrs.field(default=(), converter=_tools)
-    limits: RunLimits | None = None
+    limits: RunLimits | TreeLimits | None = None
     wait_for_approvals: bool | None = None
     handoffs: tuple[Handoff, ...] = attrs.field(default=(), converter=handoffs_of)
+    exit_at: int | str | None = None
 
 
 @message(name="retinue/Resume@1", timeout=TIMEOUT)
@@ -335,3 +339,8 @@ class Cancel(Request[bool]):
     run: str | None = None
     subject: str | None = None
     tenant: str | None = None
+
+
+@message(name="retinue/Describe@1")
+class Describe(Request[str]):
+    """What an agent or a team is made of: an indented tree, a line for each."""

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from retinue.actors.agents.definition import Definition, Seat, tools_of
-from retinue.actors.agents.errors import AgentError, NoSuchRun, RunLimitReached, RunParked, UnknownStateKey
+from retinue.actors.agents.errors import AgentError, BadInput, NoSuchRun, RunLimitReached, RunParked, UnknownStateKey
 from retinue.actors.agents.handing_over import handing_over
 from retinue.actors.agents.inputs import checked_input, own_items
 from retinue.actors.agents.isolation import ends_all
@@ -28,6 +28,7 @@ from retinue.actors.agents.message import (
     Memory,
     Resume,
     Run,
+    RunLimits,
     Step,
     StreamRun,
 )
@@ -36,6 +37,7 @@ from retinue.actors.agents.passing import events_of
 from retinue.actors.agents.run import Turn, narrower
 from retinue.actors.agents.spans import run_begins, run_ends
 from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionState
+from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
 from retinue.actors.agents.views import load_state_dict, state_dict
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.tools.executor import spawn_executor
@@ -129,11 +131,18 @@ class Session(Actor):
     async def _run_with(self, options: Run, streamed: bool) -> AgentMessage:
         said = options.message
         d, state = self._d, self._state
+        if options.exit_at is not None:
+            raise BadInput(f"{d.path}: Run(exit_at=…) is for rt.Sequential, whose stages have an order; this is a single agent")
         message = self._taken(AgentMessage(said) if isinstance(said, str) else said, state)
         wait = d.wait if options.wait_for_approvals is None else options.wait_for_approvals
-        spent = Spent(narrower(d.limits, options.limits))
+        limits = options.limits
+        if limits is not None and not isinstance(limits, RunLimits | TreeLimits):
+            raise BadInput(f"{d.path}: Run.limits is a {type(limits).__name__}: give RunLimits(…) or TreeLimits(…)")
+        spent = Spent(narrower(d.limits, limits if isinstance(limits, RunLimits) else None))
         handing = handing_over(options.handoffs, d) if options.handoffs else None
         turn = Turn(self, d, state, spent, d.box, message.session, streamed=streamed, wait=wait, extra_tools=options.tools, handing=handing)
+        if isinstance(limits, TreeLimits):
+            turn.tree = Tree(self.ctx, limits, d.path)
         return await self._with_tools(turn, lambda: turn.go(message))
 
     async def _resume(self, request: Resume, streamed: bool) -> AgentMessage:
@@ -151,6 +160,8 @@ class Session(Actor):
         turn = Turn(
             self, d, state, Spent(parked.limits), d.box, session, streamed=streamed, wait=wait, extra_tools=parked.tools, handing=handing
         )
+        if parked.tree is not None:
+            turn.tree = Tree(self.ctx, parked.tree, d.path)
         return await self._with_tools(turn, lambda: turn.go_on(parked, request))
 
     async def _with_tools(self, turn: Turn, start: Any) -> AgentMessage:
@@ -173,15 +184,16 @@ class Session(Actor):
     async def _settled(self, turn: Turn, run: Coroutine[Any, Any, AgentMessage]) -> AgentMessage:
         try:
             return await run
-        except Exception as error:
+        except Exception as raised:
+            error = raised if turn.tree is None else turn.tree.named(raised, turn.spent.usage)
             if isinstance(error, RunLimitReached):
-                error = turn.over(error)
-            if "on_error" not in self._d.phases or (isinstance(error, ApprovalRequired) and error.run is not None):
+                turn.over(error)
+            instead: Exception = error
+            if "on_error" in self._d.phases and not (isinstance(error, ApprovalRequired) and error.run is not None):
+                instead = await turn.run_hooks("on_error", error)
+            if instead is raised:
                 raise
-            instead = await turn.run_hooks("on_error", error)
-            if instead is error:
-                raise
-            raise instead from error
+            raise instead from (raised if instead is error else error)
         except BaseException as error:
             if not ends_all(error):  # of what the agent was made with: an end of the run, and of nothing else
                 raise AgentError(
@@ -314,7 +326,8 @@ class Session(Actor):
         """What a run that is parked still has used: its limits hold however often it is resumed."""
         parked = self._state.parked.get(turn.parked or "")
         if parked is not None:
-            self.park(attrs.evolve(parked, spent=turn.spent.counts, usage=turn.spent.usage))
+            tree = None if turn.tree is None else turn.tree.left()
+            self.park(attrs.evolve(parked, spent=turn.spent.counts, usage=turn.spent.usage, tree=tree))
 
     def _change(self, run: str | None, call_id: str, **changes: Any) -> None:
         parked = self._state.parked.get(run or "")

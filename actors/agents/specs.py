@@ -59,6 +59,10 @@ class AgentSpec:
         """The same with some options changed. Raises DefinitionError where its constructor does not take them."""
         return attrs.evolve(self, options={**self.options, **options})
 
+    def __with_refs__(self, unwrap: Any) -> AgentSpec:
+        """For the twins of a system."""
+        return attrs.evolve(self, arguments=unwrap(self.arguments), options=unwrap(dict(self.options)))
+
     async def spawn(self, ctx: ActorContext, name: str, keeper: Keeper | None = None) -> Ref[Any]:
         """Spawns it as a child. Raises what its constructor and `on_start` raise.
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         AgentMessage,
         Cancel,
         ClearMemory,
+        Describe,
         FromMember,
         GetMemory,
         GetState,
@@ -62,17 +63,31 @@ if TYPE_CHECKING:
     from retinue.actors.agents.parsers_text import InterpreterParser, MixedToolParser, PluginParser, ToolParser
     from retinue.actors.agents.react import ReAct, ReActParser
     from retinue.actors.agents.specs import AgentSpec
+    from retinue.actors.agents.teams.containers import AgentDict, AgentList
     from retinue.actors.agents.teams.debate import Debate
     from retinue.actors.agents.teams.fallback import Fallback
     from retinue.actors.agents.teams.group_chat import Chat, GroupChat
     from retinue.actors.agents.teams.guards import HandoffGuards
     from retinue.actors.agents.teams.map_reduce import MapReduce
+    from retinue.actors.agents.teams.members import (
+        AddMember,
+        EditMember,
+        GetMembers,
+        Member,
+        Members,
+        PauseMember,
+        RemoveMember,
+        UnpauseMember,
+    )
     from retinue.actors.agents.teams.parallel import Parallel
     from retinue.actors.agents.teams.round_robin import RoundRobin
     from retinue.actors.agents.teams.routing import ModelRouter, Rules
     from retinue.actors.agents.teams.selector import Selector
+    from retinue.actors.agents.teams.sequential import Sequential
     from retinue.actors.agents.teams.supervisor import Supervisor
     from retinue.actors.agents.teams.swarm import Swarm
+    from retinue.actors.agents.teams.team import Team
+    from retinue.actors.agents.teams.team_run import TeamRun
     from retinue.actors.agents.teams.termination import (
         AllOf,
         AnyOf,
@@ -232,9 +247,12 @@ __all__ = [
     "Actor",
     "ActorStopped",
     "ActorSystem",
+    "AddMember",
     "Agent",
+    "AgentDict",
     "AgentError",
     "AgentEvent",
+    "AgentList",
     "AgentMessage",
     "AgentSpec",
     "AllOf",
@@ -282,6 +300,8 @@ __all__ = [
     "DefinitionError",
     "DeliveryReport",
     "Denied",
+    "Describe",
+    "EditMember",
     "Expired",
     "Fallback",
     "Finding",
@@ -290,6 +310,7 @@ __all__ = [
     "FunctionCall",
     "GatewayError",
     "GetActions",
+    "GetMembers",
     "GetMemory",
     "GetState",
     "GroupChat",
@@ -319,7 +340,9 @@ __all__ = [
     "MailboxFull",
     "MapReduce",
     "MaxMessages",
+    "Member",
     "MemberPaused",
+    "Members",
     "Memory",
     "Message",
     "MixedToolParser",
@@ -337,6 +360,7 @@ __all__ = [
     "ParsedCall",
     "Parser",
     "PatternError",
+    "PauseMember",
     "Permission",
     "PluginParser",
     "PolicyCall",
@@ -354,6 +378,7 @@ __all__ = [
     "Reject",
     "RemoteError",
     "RemoteRef",
+    "RemoveMember",
     "Replace",
     "Request",
     "Restriction",
@@ -376,6 +401,7 @@ __all__ = [
     "SecondsPassed",
     "SecurityContext",
     "Selector",
+    "Sequential",
     "ServiceKey",
     "Source",
     "StandingConsent",
@@ -395,8 +421,10 @@ __all__ = [
     "SystemClosed",
     "TakesText",
     "Talk",
+    "Team",
     "TeamDiverged",
     "TeamError",
+    "TeamRun",
     "Terminated",
     "Termination",
     "TextDelta",
@@ -421,6 +449,7 @@ __all__ = [
     "Unanswered",
     "Unhandled",
     "UnknownStateKey",
+    "UnpauseMember",
     "UsageSoFar",
     "Verdict",
     "Virtual",

@@ -38,6 +38,7 @@ from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.system import ActorSystem
 from retinue.actors.runtime.tracing import sent_in
 from retinue.actors.runtime.watch import terminated_of
+from retinue.actors.tracing.tracing import Tracing
 from retinue.capabilities.registry import CapabilityRegistry
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
@@ -80,6 +81,7 @@ class Options(TypedDict, total=False):
     reviewer: Reviewer | None
     reviewer_timeout: float
     approval_lifetime: float
+    tracing: Tracing | None
 
 
 Keys: TypeAlias = KeyRing | KeyFile | str | Path | None
@@ -435,7 +437,8 @@ def unwrap(value: Any) -> Any:
                 changed[field.alias] = new
         evolve: Any = attrs.evolve
         return evolve(value, **changed) if changed else value
-    return value
+    within = getattr(kind, "__with_refs__", None)  # an object that holds refs, such as a team's members that are not spawned yet
+    return value if within is None else within(value, unwrap)
 
 
 def _give_up(slot: TwinSlot) -> None:

@@ -16,7 +16,6 @@ from retinue.security.errors import DefinitionError
 
 __all__ = [
     "AddMember",
-    "Describe",
     "EditMember",
     "GetMembers",
     "Member",
@@ -206,8 +205,3 @@ class RemoveMember(Request[None]):
 @message
 class GetMembers(Request[tuple[Member, ...]]):
     """Who is in the team, in order."""
-
-
-@message(name="retinue/Describe@1")
-class Describe(Request[str]):
-    """What an agent or a team is made of: an indented tree, a line for each."""

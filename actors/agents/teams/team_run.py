@@ -1,0 +1,487 @@
+"""One run of a team: what its `forward` is given. It asks members, and keeps a journal of what they answered."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import trio
+
+from retinue.actors.agents.errors import BadInput, RunParked, TeamError
+from retinue.actors.agents.events import HandedOff
+from retinue.actors.agents.inputs import checked_session, own_items
+from retinue.actors.agents.message import AgentMessage, ClearMemory, FromMember, Resume, Run, RunEnd
+from retinue.actors.agents.passing import emit
+from retinue.actors.agents.teams.branches import Failure, at_once_in_order
+from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, branch_in_force
+from retinue.actors.agents.teams.key_paths import plain_data
+from retinue.actors.runtime.ref import Ref
+from retinue.mailbox.errors import Unhandled
+from retinue.security.errors import ApprovalRequired, AuthorityError, Denied
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.handoffs import Handoff
+    from retinue.actors.agents.message import AgentEvent, RunLimits
+    from retinue.actors.agents.teams.journal import Journal
+    from retinue.actors.agents.teams.members import Member
+    from retinue.actors.agents.teams.roster import Roster
+    from retinue.actors.agents.teams.team_session import TeamSession
+    from retinue.actors.agents.teams.team_state import TeamState
+    from retinue.actors.agents.teams.tree_limits import TreeLimits
+    from retinue.actors.llm.messages import Complete, Completion
+    from retinue.actors.llm.usage import Usage
+    from retinue.security.approvals import ApprovalRequest
+
+__all__ = ["TeamRun"]
+
+AT_ONCE = 8
+"""Members that `gather` asks at the same time, unless it is told otherwise."""
+
+MOST_LATE = 1_000
+"""Events of tasks of the author's own that wait for the run's next event."""
+
+
+class TeamRun:
+    """A run of a team in one of its sessions, given to `Team.forward`.
+
+    What `forward` does follows from the message, `state`, and what it was answered, and from nothing else: where a member needs a person's consent the run is parked,
+    and later `forward` is run again from its beginning, with the answers that there were; nobody is asked twice. What comes from elsewhere (chance, time, a file)
+    goes through `decide`.
+
+    Attributes:
+        message: What the team was told.
+        session: The session's name. Members are asked in the session of this name.
+        state: Plain JSON-like data that the session keeps from run to run; what `forward` changes in it is kept when the run has its answer.
+        exit_at: Of `rt.Run(…, exit_at=…)`; None where nothing was said.
+    """
+
+    __slots__ = (
+        "_history", "_home", "_late", "_old", "_resuming", "_roster", "_streamed", "_task", "_wait", "exit_at", "journal", "message", "name",
+        "path", "session", "state", "usage",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        home: TeamSession,
+        roster: Roster,
+        name: str,
+        message: AgentMessage,
+        before: TeamState,
+        journal: Journal,
+        *,
+        streamed: bool = False,
+        wait: bool | None = None,
+        exit_at: int | str | None = None,
+    ) -> None:
+        self.message = message
+        self.session: str = message.session
+        self.state: dict[str, Any] = plain_data(dict(before.data), "run.state")
+        self.exit_at = exit_at
+        self.name = name
+        self.path = roster.path
+        self.journal = journal
+        self.usage: Usage | None = None
+        self._home = home
+        self._roster = roster
+        self._history = before.items
+        self._streamed = streamed
+        self._wait = wait
+        self._old = frozenset(journal.entries)
+        self._resuming = {entry.run: trio.Event() for entry in journal.waiting if entry.run is not None}
+        self._late: list[AgentEvent] = []
+        self._task: Any = None
+        for entry in journal.entries.values():
+            if isinstance(entry, Answered):
+                self._used(getattr(entry.answer, "usage", None))
+
+    # -- who is there, what was said -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the members that are not paused, in order, as of now; in a run that is run again, as of then."""
+        branch = self._branch()
+        number = (*branch.path, branch.steps)
+        seen = self.journal.seen.get(number)
+        if seen is None:
+            seen = self.journal.seen[number] = self._roster.active
+        return seen
+
+    @property
+    def all_members(self) -> tuple[str, ...]:
+        """The names of all members, the paused ones too, as of now."""
+        return self._roster.names
+
+    def member(self, name: str) -> Member:
+        """A member. Raises NoSuchMember."""
+        return self._roster.place(name).member
+
+    def describe(self, name: str) -> str:
+        """What a member is good for; "" where nobody said. Raises NoSuchMember."""
+        return self._roster.place(name).member.description
+
+    @property
+    def history(self) -> tuple[AgentMessage, ...]:
+        """What the team was told and has answered in this session before."""
+        return tuple(item for item in own_items(self._history) if isinstance(item, AgentMessage))
+
+    @property
+    def subject(self) -> str:
+        """Under whose authority it goes."""
+        return self._home.ctx.security.subject
+
+    @property
+    def tenant(self) -> str | None:
+        """Of which tenant that is."""
+        return self._home.ctx.security.tenant
+
+    @property
+    def streamed(self) -> bool:
+        """Whether somebody reads the run's events."""
+        return self._streamed
+
+    # -- asking ----------------------------------------------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        member: str,
+        message: AgentMessage | str,
+        *,
+        timeout: float | None = None,
+        limits: RunLimits | TreeLimits | None = None,
+        handoffs: Iterable[Handoff | str] = (),
+        tools: Iterable[Any] = (),
+        session: str | None = None,
+    ) -> AgentMessage:
+        """Asks a member, under the run's authority. What it says on its way is told to the reader of the team's stream.
+
+        Args:
+            member: Its name.
+            message: What it is told; a str is the team's own words.
+            timeout: Seconds that it may take; default: as long as the run has.
+            limits, handoffs, tools: As in `rt.Run`, for this ask.
+            session: The member's session; default: that of the run.
+
+        Returns:
+            The answer, with the member's name as its sender.
+
+        Raises:
+            NoSuchMember, MemberPaused: It was not asked.
+            TeamDiverged: The run was parked, and takes another way than before.
+            Exception: What an ask of an agent raises.
+        """
+        said = self._said(message, session)
+        options = (limits, tuple(handoffs), tuple(tools))
+        return await self._step(
+            (member, said), partial(self._ask, member, said, options, timeout), partial(self._go_on, member, said, options, timeout)
+        )  # type: ignore[no-any-return]
+
+    async def gather(
+        self,
+        asks: Sequence[tuple[str, AgentMessage | str]],
+        *,
+        at_once: int = AT_ONCE,
+        errors: Literal["raise", "return"] = "raise",
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """Asks several members at the same time.
+
+        Args:
+            asks: Whom, and what.
+            at_once: How many of them at the same time; default 8.
+            errors: "raise": when all have ended, the first error in their order is raised. "return": an error stands in the place of its answer.
+            timeout: Seconds that each may take.
+
+        Returns:
+            The answers in the order of the asks.
+        """
+        return await self.together(
+            [partial(self.ask, member, message, timeout=timeout) for member, message in asks], at_once=at_once, errors=errors
+        )
+
+    async def together(
+        self, functions: Sequence[Callable[[], Awaitable[Any]]], *, at_once: int = AT_ONCE, errors: Literal["raise", "return"] = "raise"
+    ) -> list[Any]:
+        """Calls async functions at the same time, each of which may ask members, one after the other. Use this and not a nursery: so each of them goes on where it was
+        after a decision, and the others go on while one waits for a person. Arguments and result as for `gather`.
+        """
+        if errors not in ("raise", "return"):
+            raise BadInput(f'{self.path}: errors={errors!r}: give "raise" or "return"')
+        if isinstance(at_once, bool) or not isinstance(at_once, int) or at_once < 1:
+            raise BadInput(f"{self.path}: at_once={at_once!r}: give how many are asked at the same time, 1 or more")
+        outcomes = await at_once_in_order(self, self._branch(), functions, at_once, self._say)
+        if any(isinstance(outcome, Parking) for outcome in outcomes):
+            raise Parking
+        if errors == "raise":
+            for outcome in outcomes:
+                if isinstance(outcome, Failure):
+                    raise outcome.error
+        return [outcome.error if isinstance(outcome, Failure) else outcome for outcome in outcomes]
+
+    async def complete(self, model: Ref[Any], request: Complete, *, timeout: float | None = None) -> Completion:
+        """Asks a model: for choosing, planning, summing up. Under the same authority and journal as the asks of members."""
+
+        async def ask(approvals: Any = ()) -> Completion:
+            try:
+                completion: Completion = await model.ask(request, timeout=timeout, approvals=approvals)
+            except ApprovalRequired as required:
+                raise Waits(model, required) from None
+            self._used(completion.usage)
+            return completion
+
+        async def go_on(entry: ParkedAsk) -> Completion:
+            return await ask(await self._consent(entry))
+
+        return await self._step(("a model", model.path, request), ask, go_on)  # type: ignore[no-any-return]
+
+    async def decide(self, function: Callable[[], Any]) -> Any:
+        """What a function gives that does not follow from the answers alone: it is called once, and its value is kept where the run is run again.
+
+        Args:
+            function: Plain or `async def`, without arguments; gives JSON-like data. It asks nobody.
+        """
+
+        async def call() -> Any:
+            value = function()
+            return plain_data(await value if inspect.isawaitable(value) else value, "run.decide(…)")
+
+        return await self._step(("a decision",), call, None)
+
+    async def forget(self, member: str, session: str) -> None:
+        """Clears the memory of a member in one of its sessions, such as one that was for this run alone."""
+
+        async def clear() -> None:
+            ref = self._roster.place(member).member.ref
+            try:
+                await ref.ask(ClearMemory(session, recursive=True))
+            except Unhandled:  # it remembers nothing
+                pass
+
+        await self._step(("forget", member, session), clear, None)
+
+    # -- telling -------------------------------------------------------------------------------------------------------------------------------------
+
+    async def emit(self, event: AgentEvent) -> None:
+        """Tells the reader of the team's stream something. Nothing is said where nobody reads, nor once more where the run is run again."""
+        branch = self._branch()
+        if self._streamed and (*branch.path, branch.steps) not in self._old:
+            await self._say(event)
+
+    async def handed_off(self, source: str, target: str, reason: str = "") -> None:
+        """Tells that a member has handed the conversation to another."""
+        await self.emit(HandedOff(source, target, reason))
+
+    # -- inside --------------------------------------------------------------------------------------------------------------------------------------
+
+    def _branch(self) -> Branch:
+        branch = branch_in_force.get()
+        if branch is None or branch.run is not self:
+            raise TeamError(f"{self.path}: a run of a team is used in its own `forward`, and in what that starts, as long as it goes on")
+        return branch
+
+    def _used(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
+
+    def _said(self, message: object, session: str | None) -> AgentMessage:
+        name = self.session if session is None else checked_session(session, self.path)
+        if isinstance(message, str):
+            return AgentMessage(message, self.name, None, name)
+        if not isinstance(message, AgentMessage):
+            raise BadInput(f"{self.path}: run.ask was given a {type(message).__name__}: give a str, or rt.AgentMessage(…)")
+        return message if message.session == name else attrs.evolve(message, session=name)
+
+    async def _step(self, what: Any, do: Callable[[], Awaitable[Any]], go_on: Callable[[ParkedAsk], Awaitable[Any]] | None) -> Any:
+        """One step of the run: its answer as it was, or as it is now."""
+        number = self._branch().next()
+        entries = self.journal.entries
+        entry = self.journal.find(number, what, self.path)
+        if isinstance(entry, Answered):
+            return entry.answer
+        if isinstance(entry, Failed):
+            raise entry.error
+        try:
+            answer = await (do() if entry is None or go_on is None else go_on(entry))
+        except Waits as waits:
+            entries[number] = self._parked(what, waits)
+            if isinstance(entries[number], Failed):
+                raise waits.error from None
+            raise Parking from None
+        except Exception as error:
+            entries[number] = Failed(what, error)
+            raise
+        entries[number] = Answered(what, answer)
+        return answer
+
+    def _parked(self, what: Any, waits: Waits) -> ParkedAsk | Failed:
+        error = waits.error
+        if isinstance(error, RunParked):
+            mine = {one.run for one in self.journal.waiting}
+            return ParkedAsk(what, waits.ref, None, (), error.run) if error.run is not None and error.run in mine else Failed(what, error)
+        return ParkedAsk(what, waits.ref, error.run, error.requests) if error.requests else Failed(what, error)
+
+    async def _ask(self, member: str, said: AgentMessage, options: Any, timeout: float | None) -> AgentMessage:
+        place = self._roster.at_work(member)
+        key = self._home.own_key
+        ref, busy = place.ref_for(key)
+        busy[key] += 1
+        try:
+            return await self._exchange(member, ref, self._request(said, options), timeout, ())
+        finally:
+            busy[key] -= 1
+            if not busy[key]:
+                del busy[key]
+
+    async def _go_on(self, member: str, said: AgentMessage, options: Any, timeout: float | None, entry: ParkedAsk) -> AgentMessage:
+        if entry.run is not None:
+            try:
+                return await self._exchange(member, entry.ref, Resume(entry.run, self._wait), timeout, self._home.ctx.approvals)
+            finally:
+                event = self._resuming.get(entry.run)
+                if event is not None:
+                    event.set()
+        approvals: Any = ()
+        if entry.behind is not None:
+            event = self._resuming.get(entry.behind)
+            if event is not None:
+                await event.wait()  # as long as the run may take: that ask goes on beside this one
+        else:
+            approvals = await self._consent(entry)
+        return await self._exchange(member, entry.ref, self._request(said, options), timeout, approvals)
+
+    def _request(self, said: AgentMessage, options: Any) -> AgentMessage | Run:
+        limits, handoffs, tools = options
+        if limits is None and not handoffs and not tools and self._wait is None:
+            return said
+        return Run(said, tools=tools, limits=limits, wait_for_approvals=self._wait, handoffs=handoffs)
+
+    async def _exchange(self, member: str, ref: Ref[Any], request: Any, timeout: float | None, approvals: Any) -> AgentMessage:
+        answer: Any = None
+        try:
+            if self._streamed:
+                answer = await self._read(member, ref, request, timeout, approvals)
+            if answer is None:
+                answer = await ref.ask(request, timeout=timeout, approvals=approvals)
+        except (ApprovalRequired, RunParked) as error:
+            raise Waits(ref, error) from None
+        if isinstance(answer, str):
+            answer = AgentMessage(answer, member, None, self.session)
+        if not isinstance(answer, AgentMessage):
+            raise TeamError(
+                f"{self.path}: its member {member!r} has answered with a {type(answer).__name__}: a member answers with an rt.AgentMessage, or a str"
+            )
+        self._used(answer.usage)
+        return answer if answer.sender == member else attrs.evolve(answer, sender=member)
+
+    async def _read(self, member: str, ref: Ref[Any], request: Any, timeout: float | None, approvals: Any) -> AgentMessage | None:
+        """The answer of a member whose events are told to the reader; None where it answers in one piece only."""
+        answer: AgentMessage | None = None
+        begun = False
+        try:
+            async with ref.stream(request, timeout=timeout, approvals=approvals) as events:
+                async for event in events:
+                    begun = True
+                    await self._say(FromMember(member, event))
+                    if isinstance(event, RunEnd):
+                        answer = event.message
+        except Unhandled:
+            if begun:
+                raise
+            return None
+        if answer is None:
+            raise TeamError(f"{self.path}: its member {member!r} has ended its stream without an answer: the last event is an rt.RunEnd")
+        return answer
+
+    async def _consent(self, entry: ParkedAsk) -> Any:
+        """The approvals for a message that itself needed consent; none where it is to be asked for anew."""
+        approvals: Any = ()
+        pending: list[ApprovalRequest] = []
+        for request in entry.requests:
+            try:
+                decision = await self._home.ctx.decision(request.id)
+            except AuthorityError:  # nobody knows of it any more: it is asked anew
+                continue
+            now = decision.request
+            if now.status in ("rejected", "cancelled"):
+                words = f": {now.note}" if now.note else ""
+                raise Denied(
+                    f"{self.path}: a person has not approved {now.binding.operation}{words}. It was not carried out",
+                    operation=now.binding.operation,
+                    path=entry.ref.path,
+                    reason="rejected",
+                )
+            if now.status == "pending":
+                pending.append(now)
+            if decision.approvals:
+                approvals = decision.approvals + approvals if approvals else decision.approvals
+        if pending:
+            first = pending[0].binding.operation
+            waits = f"{self.path}: {first} waits for a person still"
+            raise Waits(entry.ref, ApprovalRequired(waits, operation=first, path=entry.ref.path, requests=tuple(pending)))
+        return approvals or self._home.ctx.approvals
+
+    async def _say(self, event: Any) -> None:
+        """Gives the reader an event, from whichever branch."""
+        if not self._streamed:
+            return
+        branch = branch_in_force.get()
+        if branch is not None and branch.run is self and branch.tell is not None:
+            await branch.tell(event)
+        elif trio.lowlevel.current_task() is self._task:
+            while self._late:
+                await emit(self._late.pop(0))
+            await emit(event)
+        elif len(self._late) < MOST_LATE:  # a task of the author's own: told with the next event of the run itself
+            self._late.append(event)
+
+    # -- from beginning to end ------------------------------------------------------------------------------------------------------------------------
+
+    async def carry_out(self, forward: Callable[[TeamRun], Awaitable[Any]]) -> AgentMessage | None:
+        """Runs a team's `forward`; None where the run waits for a person. Internal."""
+        self._task = trio.lowlevel.current_task()
+        branch_in_force.set(Branch(self))  # not reset: a stream that is left may be ended in another context
+        try:
+            said = await forward(self)
+        except Parking:
+            return None
+        except BaseExceptionGroup as group:  # of a nursery of the author's own
+            _, rest = group.split(Parking)
+            if rest is None:
+                return None
+            raise _single(rest) from None
+        if self.journal.waiting:
+            return None
+        answer = self._answer(said)
+        while self._streamed and self._late:
+            await emit(self._late.pop(0))
+        return answer
+
+    def _answer(self, said: object) -> AgentMessage:
+        if isinstance(said, str):
+            return AgentMessage(said, self.name, None, self.session, usage=self.usage)
+        if not isinstance(said, AgentMessage):
+            raise TeamError(f"{self.path}: its forward returned a {type(said).__name__}: return an rt.AgentMessage, or a str")
+        return attrs.evolve(said, session=self.session, usage=self.usage)
+
+    def data(self) -> Mapping[str, Any]:
+        """What is to be kept of `state`. Raises BadState where it is no plain data. Internal."""
+        if not isinstance(self.state, dict):
+            raise TeamError(f"{self.path}: run.state is a {type(self.state).__name__} now: change what is in the dict, and leave the dict")
+        return plain_data(self.state, "run.state")
+
+
+class Waits(Exception):
+    """Whoever was asked waits for a person, and with it whoever asks. Internal."""
+
+    def __init__(self, ref: Ref[Any], error: ApprovalRequired | RunParked) -> None:
+        super().__init__(str(error))
+        self.ref = ref
+        self.error = error
+
+
+def _single(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

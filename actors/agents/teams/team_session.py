@@ -1,0 +1,370 @@
+"""One conversation of a team with one subject: it takes one message at a time, in order, and remembers what the team was told and answered."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import trio
+
+from retinue.actors.agents.errors import AgentError, BadInput, NoSuchRun, TeamError
+from retinue.actors.agents.events import ApprovalNeeded
+from retinue.actors.agents.inputs import own_message
+from retinue.actors.agents.isolation import ends_all
+from retinue.actors.agents.keys import session_key
+from retinue.actors.agents.message import (
+    AgentMessage,
+    Cancel,
+    ClearMemory,
+    GetMemory,
+    GetState,
+    LoadState,
+    Memory,
+    Resume,
+    Run,
+    RunEnd,
+)
+from retinue.actors.agents.parking import new_run_id, session_of
+from retinue.actors.agents.passing import emit
+from retinue.actors.agents.session import Session, memory_of, session_named
+from retinue.actors.agents.teams.journal import Failed, Journal
+from retinue.actors.agents.teams.key_paths import checked_state, own_state, prefixed
+from retinue.actors.agents.teams.team_run import TeamRun
+from retinue.actors.agents.teams.team_state import NEW, ParkedTeam, TeamState
+from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
+from retinue.actors.agents.views import state_dict
+from retinue.mailbox.errors import Unhandled
+from retinue.security.errors import ApprovalRequired, RetinueError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from retinue.actors.agents.keeping import Keeper
+    from retinue.actors.agents.keys import Vouchers
+    from retinue.actors.agents.teams.roster import Roster
+    from retinue.actors.runtime.interrupting import Interrupter
+    from retinue.actors.runtime.ref import Ref
+
+__all__ = ["TeamDefinition", "TeamSession"]
+
+GIVING_UP: Final = 10.0
+"""Seconds that a member has for giving up a run that is parked."""
+
+
+class TeamDefinition:
+    """What a team's sessions share.
+
+    Attributes:
+        name: What the team signs its own words with.
+        path: Its address.
+        roster: Its members.
+        forward: What a run does.
+        limits: How much a run may use with all that it sets going; or None.
+        remembers: Whether the team has a memory of its own.
+        takes_exit_at: Whether its runs end where `rt.Run(…, exit_at=…)` says.
+    """
+
+    __slots__ = ("forward", "limits", "name", "path", "remembers", "roster", "takes_exit_at")
+
+    def __init__(
+        self,
+        name: str,
+        roster: Roster,
+        forward: Callable[[TeamRun], Awaitable[Any]],
+        limits: TreeLimits | None,
+        *,
+        remembers: bool,
+        takes_exit_at: bool,
+    ) -> None:
+        self.name = name
+        self.path = roster.path
+        self.roster = roster
+        self.forward = forward
+        self.limits = limits
+        self.remembers = remembers
+        self.takes_exit_at = takes_exit_at
+
+
+class TeamSession(Session):
+    """A session of a team. Its arguments are those of `Session`, with a team's definition."""
+
+    def __init__(self, definition: TeamDefinition, keeper: Keeper, running: dict[str, Interrupter], vouchers: Vouchers) -> None:
+        shared: Any = definition
+        super().__init__(shared, keeper, running, vouchers)
+        self._team = definition
+
+    @property
+    def own_key(self) -> str:
+        """The session's key."""
+        return self._key
+
+    # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
+
+    async def _run(self, request: Any, *, streamed: bool) -> AgentMessage:
+        key = self._key
+        self._check_own(session_named(request))
+        self._running[key] = self.ctx.interrupter()
+        try:
+            if isinstance(request, Resume):
+                return await self._again(request, streamed)
+            return await self._anew(request if isinstance(request, Run) else Run(request), streamed)
+        finally:
+            self._running.pop(key, None)
+
+    async def _anew(self, options: Run, streamed: bool) -> AgentMessage:
+        team, said = self._team, options.message
+        given: Any = options.limits
+        if given is not None and not isinstance(given, TreeLimits):
+            raise BadInput(
+                f"{team.path}: a team's run is limited by rt.TreeLimits, not by a {type(given).__name__}: Run(…, limits=rt.TreeLimits(tokens=…))"
+            )
+        for name, why in (("tools", "its members have tools"), ("handoffs", "its members hand over")):
+            if getattr(options, name):
+                raise BadInput(f"{team.path}: Run({name}=…) is for a single agent; this is a team, and {why}")
+        if options.exit_at is not None and not team.takes_exit_at:
+            raise BadInput(f"{team.path}: Run(exit_at=…) is for rt.Sequential, whose stages have an order")
+        state = self._kept
+        message = self._taken(AgentMessage(said) if isinstance(said, str) else said, state)  # type: ignore[arg-type]  # it has what is looked at
+        run = TeamRun(
+            self,
+            team.roster,
+            team.name,
+            message,
+            state,
+            Journal(),
+            streamed=streamed,
+            wait=options.wait_for_approvals,
+            exit_at=options.exit_at,
+        )
+        limits = tuple(one for one in (team.limits, given) if one is not None)
+        return await self._carried_out(run, limits, None, options.wait_for_approvals)
+
+    async def _again(self, request: Resume, streamed: bool) -> AgentMessage:
+        team, state = self._team, self._kept
+        parked = state.parked.get(request.run)
+        if parked is None:
+            raise NoSuchRun(
+                f"{team.path} has no run {request.run[:200]!r} that waits: it has been resumed or given up, it never was, or it is another subject's",
+                run=request.run,
+            )
+        wait = parked.wait if request.wait_for_approvals is None else request.wait_for_approvals
+        run = TeamRun(
+            self, team.roster, team.name, parked.message, state, parked.journal.copy(), streamed=streamed, wait=wait, exit_at=parked.exit_at
+        )
+        return await self._carried_out(run, parked.limits, parked, wait)
+
+    async def _carried_out(
+        self, run: TeamRun, limits: tuple[TreeLimits, ...], parked: ParkedTeam | None, wait: bool | None
+    ) -> AgentMessage:
+        """Runs it to its answer, or to where people have to decide; what becomes of the session's state then."""
+        trees: list[Tree] = []
+        ended: BaseException | None = None
+        settled = False
+        try:
+            trees.extend(Tree(self.ctx, one, self._team.path) for one in limits)
+            answer = await run.carry_out(self._team.forward)
+            if answer is None:
+                settled = True
+                raise await self._set_aside(run, trees, parked, wait)
+            await trio.lowlevel.checkpoint_if_cancelled()  # who was told that nothing is remembered was told the truth
+            self._keep(run, answer)
+            settled = True
+        except Exception as error:
+            ended = error
+            named: Exception = error
+            for tree in trees:
+                named = tree.named(named, run.usage)
+            if named is not error:
+                raise named from error
+            raise
+        except BaseException as error:
+            ended = error
+            if not ends_all(error):
+                raise AgentError(
+                    f"{self._team.path}: a {type(error).__name__} came out of the team's forward, and ended the run"
+                ) from error
+            raise
+        finally:
+            if not settled:
+                self._ended_early(run, trees, parked, ended)
+        if run.streamed:
+            await emit(RunEnd(answer))
+        return answer
+
+    def _keep(self, run: TeamRun, answer: AgentMessage) -> None:
+        state = self._kept
+        data = run.data()
+        items = (*state.items, run.message, own_message(answer, self._team.path)) if self._team.remembers else ()
+        self._put(TeamState(items, data=data))  # type: ignore[arg-type]
+
+    async def _set_aside(self, run: TeamRun, trees: list[Tree], parked: ParkedTeam | None, wait: bool | None) -> Exception:
+        """Parks a run; the error that its asker gets."""
+        team = self._team
+        waiting = run.journal.waiting
+        requests = tuple(dict.fromkeys(request for one in waiting for request in one.requests))
+        if not requests:  # what waits does so for a run that is no part of this one any more
+            self._give_up_soon(run)
+            return TeamError(
+                f"{team.path}: a member waits for a run that was parked in its session, and is no part of this one: resume it, or cancel it"
+            )
+        name = new_run_id(run.session) if parked is None else parked.id
+        left = tuple(tree.left() for tree in trees)
+        self._park(ParkedTeam(id=name, message=run.message, journal=run.journal, limits=left, wait=wait, exit_at=run.exit_at))
+        if run.streamed:
+            await emit(ApprovalNeeded(requests, name))
+        who = ", ".join(dict.fromkeys(str(one.what[0]) for one in waiting if one.requests))
+        return ApprovalRequired(
+            f"{team.path}: {who} needs a person's approval ({', '.join(request.id for request in requests)}); nothing of that was done. When it is decided, go on with "
+            f"ask(rt.Resume({name!r}), approvals=[token])",
+            operation=requests[0].binding.operation,
+            path=team.path,
+            requests=requests,
+            run=name,
+        )
+
+    def _ended_early(self, run: TeamRun, trees: list[Tree], parked: ParkedTeam | None, error: BaseException | None) -> None:
+        """A run that has failed, or was cancelled: one that was parked stays so, with what it was answered since; of another nothing is left, nor with its members."""
+        if parked is None:
+            self._give_up_soon(run)
+            return
+        if parked.id not in self._kept.parked:
+            return
+        journal = run.journal
+        for number, entry in list(journal.entries.items()):
+            if (
+                isinstance(entry, Failed)
+                and (entry.error is error or entry.error is getattr(error, "__cause__", None))
+                and number not in parked.journal.entries
+            ):
+                del journal.entries[number]  # it is asked once more
+        for number, old in parked.journal.entries.items():
+            journal.entries.setdefault(number, old)
+        left = tuple(tree.left() for tree in trees) if len(trees) == len(parked.limits) else parked.limits
+        self._park(attrs.evolve(parked, journal=journal, limits=left))
+
+    def _give_up_soon(self, run: TeamRun) -> None:
+        """Tells the members whose runs are parked that nobody will go on with them."""
+        for one in run.journal.waiting:
+            if one.run is not None:
+                try:
+                    one.ref.tell(Cancel(session_of(one.run), one.run))
+                except RetinueError:  # it has ended, or the authority has: it stays parked there, and can be cancelled there
+                    continue
+
+    # -- memory --------------------------------------------------------------------------------------------------------------------------------------
+
+    def get_memory(self, message: GetMemory) -> Memory:
+        """What the session remembers."""
+        self._check_own(message.session, message)
+        return memory_of(self._kept, message.recent)  # type: ignore[arg-type]
+
+    async def clear_memory(self, message: ClearMemory) -> None:  # type: ignore[override]
+        """Forgets everything; with `recursive`, the members do, too."""
+        self._check_own(message.session, message)
+        await self._give_up(self._kept, message)
+        self._keeper.drop(self._key)
+        if message.recursive:
+            inner = ClearMemory(message.session, message.subject, message.tenant, recursive=True)
+            for member in self._team.roster:
+                try:
+                    await member.ref.ask(inner)
+                except Unhandled:  # it remembers nothing
+                    continue
+
+    async def get_state(self, message: GetState) -> dict[str, Any]:  # type: ignore[override]
+        """What the session and the members remember, as plain data."""
+        security = self.ctx.security
+        key = self._key
+        if message.subject is None and message.tenant is None:
+            self._check_own(message.session, message)
+        else:  # the system's root authority, in its own session of this name; the team has looked
+            self._check_vouched(message)
+            owner = message.subject or security.subject
+            key = session_key(message.session, owner, message.tenant or (security.tenant if message.subject is None else None))
+        state = self._kept_of(key)
+        remembers = self._team.remembers
+        found = own_state(state_dict(state.items), state.data, remembers=remembers)
+        for name, one in (await self._states(message)).items():
+            found.update(prefixed(name, one))
+        return found
+
+    async def load_state(self, message: LoadState) -> None:  # type: ignore[override]
+        """Puts plain data in the place of what the session and the members remember: all of it, or nothing."""
+        self._check_own(message.session, message)
+        before = await self._states(message)
+        items, data, inner = checked_state(message.state, before, remembers=self._team.remembers)
+        await self._give_up(self._kept, message)
+        done: list[str] = []
+        try:
+            for name in inner:
+                done.append(name)
+                await self._load(name, inner[name], message)
+        except BaseException:
+            with trio.CancelScope(shield=True):  # bounded: each has GIVING_UP seconds
+                for name in done:
+                    await self._load(name, before[name], message, forced=True)
+            raise
+        self._put(TeamState(items, data=data))  # type: ignore[arg-type]
+
+    async def _load(self, name: str, state: dict[str, Any], message: LoadState, *, forced: bool = False) -> None:
+        ref = self._team.roster.place(name).member.ref
+        load = LoadState(state, message.session, message.subject, message.tenant)
+        if not forced:
+            await ref.ask(load)
+            return
+        try:
+            await ref.ask(load, timeout=GIVING_UP)
+        except RetinueError:  # it is gone, and what it remembered with it
+            return
+
+    async def _states(self, message: GetState | LoadState) -> dict[str, dict[str, Any]]:
+        """The states of the members that remember anything, by name."""
+        found: dict[str, dict[str, Any]] = {}
+        for member in self._team.roster:
+            try:
+                found[member.name] = await member.ref.ask(GetState(message.session, message.subject, message.tenant))
+            except Unhandled:
+                continue
+        return found
+
+    async def cancel(self, message: Cancel) -> bool:  # type: ignore[override]
+        """Gives up a parked run, and those of the members that it waits for."""
+        self._check_own(message.session if message.run is None else session_of(message.run), message)
+        state = self._kept
+        if not state.parked or (message.run is not None and message.run not in state.parked):
+            return False
+        await self._give_up(state, message)
+        self._put(attrs.evolve(self._kept, parked=NEW.parked))  # type: ignore[arg-type]
+        return True
+
+    async def _give_up(self, state: TeamState, message: Cancel | ClearMemory | LoadState) -> None:
+        async def one(ref: Ref[Any], run: str) -> None:
+            try:
+                await ref.ask(Cancel(session_of(run), run, message.subject, message.tenant), timeout=GIVING_UP)
+            except RetinueError:  # it has ended, or does not let go of it: it can be cancelled there
+                return
+
+        waiting = [each for parked in state.parked.values() for each in parked.journal.waiting if each.run is not None]
+        if waiting:
+            async with trio.open_nursery() as nursery:
+                for each in waiting:
+                    nursery.start_soon(one, each.ref, each.run)
+
+    def _check_vouched(self, message: GetState) -> None:
+        if not self._vouchers.take(self._key, message):
+            self._check_own(message.session + "\0", message)  # raises: nobody's session is called so
+
+    # -- its state -----------------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _kept(self) -> TeamState:
+        return self._kept_of(self._key)
+
+    def _kept_of(self, key: str) -> TeamState:
+        state: Any = self._keeper.get(key)
+        return state if isinstance(state, TeamState) else NEW
+
+    def _park(self, parked: ParkedTeam) -> None:
+        state: Any = attrs.evolve(self._kept, parked=MappingProxyType({parked.id: parked}))
+        self._put(state)
