@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from retinue.cli.outcomes import tell
+from retinue.cli.recording import recorded, trace_options, tracing_of
 
 if TYPE_CHECKING:
     from retinue.actors.llm.choose import Choice
@@ -43,7 +44,18 @@ INTERRUPTED: Final = 130
     type=click.Path(path_type=Path, file_okay=False),
     help="Look for weights, and keep them, in the `models` folder of this folder, in the place of the user's cache.",
 )
-def chat(named: str | None, name: str | None, instructions: str, files: tuple[Path, ...], data_dir: Path | None, *, live: bool) -> None:
+@trace_options
+def chat(
+    named: str | None,
+    name: str | None,
+    instructions: str,
+    files: tuple[Path, ...],
+    data_dir: Path | None,
+    *,
+    live: bool,
+    trace: bool,
+    trace_contents: bool,
+) -> None:
     """Talk to an agent in the terminal: one with the model PROVIDER:MODEL, which is the same as --model.
 
     A line is a message, the answer is printed while it is made.
@@ -65,7 +77,8 @@ def chat(named: str | None, name: str | None, instructions: str, files: tuple[Pa
     try:
         tools = [tool for file in files for tool in tools_of_file(file)]
         choice = _choose(name, live=live, data_dir=data_dir)
-        with ActorSystem("chat") as system:
+        tracing = tracing_of(trace, trace_contents, data_dir)
+        with recorded(tracing, data_dir), ActorSystem("chat", tracing=tracing) as system:
             manner: dict[str, Any] = {"temperature": 0.3, "seed": 1} if choice.kind == "local" else {}
             agent = system.spawn(rt.Agent, model=choice, tools=tools, instructions=instructions, name="agent", **manner)
             failures = Chat(system, agent, counts_cost=choice.kind == "endpoint").run()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from retinue.cli.recording import recorded, trace_options, tracing_of
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -44,8 +46,11 @@ def _topic(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     type=click.Path(path_type=Path, file_okay=False),
     help="Look for weights, and keep them, in the `models` folder of this folder, in the place of the user's cache.",
 )
+@trace_options
 @click.pass_context
-def demo(context: click.Context, topic: str, *, live: bool, scripted: bool, data_dir: Path | None) -> None:
+def demo(
+    context: click.Context, topic: str, *, live: bool, scripted: bool, data_dir: Path | None, trace: bool, trace_contents: bool
+) -> None:
     """Watch a researcher, a writer and a critic work on a topic.
 
     They are actors, and talk to a model that is an actor too: with --live an OpenAI-compatible endpoint; else a small model in this very
@@ -63,14 +68,15 @@ def demo(context: click.Context, topic: str, *, live: bool, scripted: bool, data
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     console = Console()
+    tracing = tracing_of(trace, trace_contents, data_dir)
 
     async def main() -> None:
-        async with rt.ActorSystem("demo") as system:
+        async with rt.ActorSystem("demo", tracing=tracing) as system:
             show_result(await play(system, choice, topic, console), console)
 
     try:
         choice = _choose(topic, console, live=live, scripted=scripted, data_dir=data_dir)
-        with _less_talk():
+        with _less_talk(), recorded(tracing, data_dir):
             rt.run(main)
     except ModelError as error:
         raise click.ClickException(str(error)) from None

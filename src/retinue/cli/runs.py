@@ -103,8 +103,9 @@ def states_of(data_dir: Path, summary: Summary) -> Mapping[str, str]:
 @click.command()
 @folder_option
 @click.option("--last", type=click.IntRange(min=0), default=LAST, show_default=True, help="How many, the latest; 0 for all.")
+@click.option("--all", "everything", is_flag=True, help="Those of messages alone, too: without an agent, a model or a tool.")
 @json_option
-def runs(data_dir: Path, last: int, as_json: bool) -> None:
+def runs(data_dir: Path, last: int, everything: bool, as_json: bool) -> None:
     """List the runs that were recorded, the latest last.
 
     A line has the run's id, when it began, what it began with, how it went, how long it took, and what it took: model calls, tool calls, tokens in and out, cost.
@@ -115,7 +116,8 @@ def runs(data_dir: Path, last: int, as_json: bool) -> None:
 
     with opened(data_dir) as file:
         found = []
-        for trace_id in reversed(file.latest(last)):
+        latest, left_out = file.latest(last, plain=everything)
+        for trace_id in reversed(latest):
             summary = summed(file.read(trace_id))
             states = states_of(data_dir, summary)
             if as_json:
@@ -127,14 +129,16 @@ def runs(data_dir: Path, last: int, as_json: bool) -> None:
         say(json.dumps(found, indent=1))
     elif not found:
         click.echo("no run was recorded yet", err=True)
+    if left_out:
+        click.echo(f"and {left_out:,} of messages alone: --all lists them", err=True)
 
 
 def _line(summary: Summary, states: Mapping[str, str]) -> str:
     from retinue.viewing.text import harmless
-    from retinue.viewing.words import cost, counted, length, moment, title, tokens
+    from retinue.viewing.words import cost, counted, length, moment, pending, title, tokens
 
-    status = {"ok": "ok", "error": "failed", "waits": "waits", "unfinished": "not ended"}[summary.status]
-    waiting = [one for one in summary.waiting if states.get(one, "pending") == "pending"]
+    waiting = pending(summary, states)
+    status = {"ok": "ok", "error": "failed", "waits": "waits" if waiting else "decided", "unfinished": "not ended"}[summary.status]
     what = harmless(title(summary)[:WIDEST]) + ("…" if len(title(summary)) > WIDEST else "")
     parts = [f"{summary.trace.short}  {moment(summary.started_ns)}  {status:<9}  {length(summary.duration_ns):>9}  {what}"]
     if summary.models.calls:

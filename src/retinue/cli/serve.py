@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from retinue.cli.recording import recorded, trace_options, tracing_of
+
 if TYPE_CHECKING:
     import trio
+
+    from retinue.actors.tracing.tracing import Tracing
 
 __all__ = ["serve"]
 
@@ -43,6 +47,7 @@ class Choice:
         data_dir: Its folder.
         grace: Seconds that what is in progress has at the end.
         approval_lifetime: Seconds that a request for a person's consent waits.
+        tracing: What is recorded of its runs, if anything.
         gateway: The gateway's other options.
     """
 
@@ -53,6 +58,7 @@ class Choice:
     data_dir: Path
     grace: float
     approval_lifetime: float
+    tracing: Tracing | None
     gateway: dict[str, Any]
 
 
@@ -92,6 +98,7 @@ class Terminated(BaseException):
     show_default=True,
     help="The system's folder: keys of tokens, revocations, the audit, approvals.",
 )
+@trace_options
 @click.option("--name", default="main", show_default=True, help="The system's name.")
 @click.option("--audience", metavar="NAME", help="Who this is, for tokens that are for one of several (`retinue token mint --audience`).")
 @click.option("--allowed-host", "hosts", multiple=True, metavar="NAME", help="A further name that clients address it by. May be repeated.")
@@ -131,6 +138,8 @@ def serve(
     allow_remote: bool,
     grace: float,
     approval_lifetime: float,
+    trace: bool,
+    trace_contents: bool,
 ) -> None:
     """Run a system that scripts in other processes talk to, with a sealed token each.
 
@@ -149,7 +158,7 @@ def serve(
             f"--host {host} can be reached from other machines, and there is no TLS: tokens would cross the network in the clear. "
             "Listen on 127.0.0.1 and put a server with TLS (or an SSH tunnel) in front; or say --allow-remote"
         )
-    data_dir = data_dir.absolute()  # before any of the user's code, which may go to another folder
+    given, data_dir = data_dir, data_dir.absolute()  # before any of the user's code, which may go to another folder
     function = find_function(spec)
     named = f"[{host}]" if ":" in host else host
     options = {
@@ -159,13 +168,16 @@ def serve(
         "rate": rate,
         "burst": 1 if rate == math.inf else max(1, int(2 * rate)),
     }
-    choice = Choice(spec, f"{named}:{port}", name, audience, data_dir, grace, approval_lifetime, options)
+    choice = Choice(
+        spec, f"{named}:{port}", name, audience, data_dir, grace, approval_lifetime, tracing_of(trace, trace_contents, data_dir), options
+    )
     _check_signature(function, spec)
     from retinue.errors import RetinueError
 
     run = _serve_async if inspect.iscoroutinefunction(function) else _serve_plain
     try:
-        code = run(function, choice)
+        with recorded(choice.tracing, given):
+            code = run(function, choice)
     except Exception as raised:
         error = _alone(raised)
         if isinstance(error, RetinueError):
@@ -269,7 +281,9 @@ async def _main(function: Callable[..., Any], choice: Choice) -> int:
 
     code = 0
     failure: click.ClickException | None = None
-    async with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace, approval_lifetime=choice.approval_lifetime) as system:
+    async with ActorSystem(
+        choice.name, data_dir=choice.data_dir, grace=choice.grace, approval_lifetime=choice.approval_lifetime, tracing=choice.tracing
+    ) as system:
         gateway = Gateway(system, system.sealer(audience=choice.audience), **choice.gateway)
         ready = trio.Event()
         done = trio.Event()
@@ -337,7 +351,9 @@ def _serve_plain(function: Callable[..., Any], choice: Choice) -> int:
     for number in _SIGNALS:
         signal.signal(number, on_signal)
     code = 0
-    with ActorSystem(choice.name, data_dir=choice.data_dir, grace=choice.grace, approval_lifetime=choice.approval_lifetime) as system:
+    with ActorSystem(
+        choice.name, data_dir=choice.data_dir, grace=choice.grace, approval_lifetime=choice.approval_lifetime, tracing=choice.tracing
+    ) as system:
         stop = _Beside(system, choice)
         try:
             try:

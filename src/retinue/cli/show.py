@@ -50,17 +50,15 @@ def show(run: str, data_dir: Path, page: Path | None, most: int, as_json: bool) 
     elif page is not None:
         from retinue.viewing.page import page_of
 
-        _write(page, page_of(summary, states))
+        _write(page, page_of(summary, states, shorts))
         click.echo(f"{page} has been written: open it in a browser", err=True)
     else:
         from retinue.viewing.text import shown
 
-        for line in shown(summary, terminal_width(), most=most, states=states):
+        for line in shown(summary, terminal_width(), most=most, states=states, others=shorts):
             say(fitting(line))
         if most and len(summary.trace.spans) > most:
             click.echo("--most 0 prints them all, --html FILE makes a page of them", err=True)
-        if shorts:
-            click.echo(f"the same run is in another trace as well: {', '.join(shorts)}", err=True)
 
 
 def _write(path: Path, text: str) -> None:

@@ -19,7 +19,7 @@ from retinue.security.visible import is_seen
 from retinue.viewing.summary import Line, Summary
 from retinue.viewing.text import details_of
 from retinue.viewing.trees import Node, walked
-from retinue.viewing.words import STATUSES, UNKNOWN, cost, length, moment, title, tokens
+from retinue.viewing.words import UNKNOWN, cost, length, moment, pending, status_words, title, tokens
 
 __all__ = ["MOST_CHARACTERS", "MOST_TEXT", "page_of"]
 
@@ -40,12 +40,13 @@ _LETTERS: Final = ("A", "M", "T", "·")
 _MOST_LINES: Final = 200  # lines of a table
 
 
-def page_of(summary: Summary, states: Mapping[str, str] | None = None) -> str:
+def page_of(summary: Summary, states: Mapping[str, str] | None = None, others: Sequence[str] = ()) -> str:
     """The page's HTML.
 
     Args:
         summary: The run.
         states: What has become of requests for consent, by their ids.
+        others: Other traces that the same run of an agent is in.
     """
     style, script = (files("retinue.viewing").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
@@ -55,7 +56,7 @@ def page_of(summary: Summary, states: Mapping[str, str] | None = None) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n',
             f"<title>{_text(title(summary)[:MOST_TITLE])} · run {_text(summary.trace.short)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
-            *_head(summary),
+            *_head(summary, states or {}, others),
             *_sums(summary, states or {}),
             _tools(summary),
             _BODY,
@@ -98,7 +99,7 @@ def _json(value: Any) -> str:
 # -- what is written as HTML
 
 
-def _head(summary: Summary) -> Iterator[str]:
+def _head(summary: Summary, states: Mapping[str, str], others: Sequence[str]) -> Iterator[str]:
     root = summary.root
     about = [f"{moment(summary.started_ns)} UTC", f"run <code>{_text(summary.trace.trace_id)}</code>"]
     for what, name in (
@@ -110,8 +111,10 @@ def _head(summary: Summary) -> Iterator[str]:
         text = root.text(name) if root is not None else ""
         if text:
             about.append(f"{what} <code>{_text(text)}</code>")
+    if others:
+        about.append(f"goes on, or began, in {', '.join(f'<code>{_text(other)}</code>' for other in others)}")
     yield f'<header>\n<div class="top"><div><h1>{_text(title(summary)[:MOST_TITLE])}</h1>\n'
-    yield f'<p class="about"><span class="badge {summary.status}">{STATUSES[summary.status]}</span>{" · ".join(about)}</p></div>\n'
+    yield f'<p class="about"><span class="badge {summary.status}">{status_words(summary, states)}</span>{" · ".join(about)}</p></div>\n'
     yield '<button id="theme" aria-label="light or dark" title="light or dark">◐</button></div>\n'
     if root is not None and root.error:
         yield f'<p class="trouble">✗ {_text(root.error[:2_000])}</p>\n'
@@ -152,7 +155,7 @@ def _sums(summary: Summary, states: Mapping[str, str]) -> Iterator[str]:
     found = [table for table in tables if table]
     if found:
         # Open where something of it is asked of the reader.
-        state = " open" if summary.status == "waits" else ""
+        state = " open" if summary.status == "waits" and pending(summary, states) else ""
         yield f'<details class="sums" id="toggle-sums"{state}><summary>Models, agents, tools, hand-overs</summary><div class="tables">{"".join(found)}</div></details>\n'
     else:
         yield '<details class="sums" id="toggle-sums" hidden></details>\n'

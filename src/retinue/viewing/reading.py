@@ -85,26 +85,29 @@ class TraceFile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._connection.close()
 
-    def latest(self, count: int) -> list[str]:
-        """The ids of the runs that began last, the latest first.
+    def latest(self, count: int, *, plain: bool = False) -> tuple[list[str], int]:
+        """The ids of the runs that began last, the latest first, and how many of the file are plain messages and left out for that.
 
         Args:
             count: How many at most; 0 for all.
+            plain: Whether traces are among them that have messages alone: no agent, no model and no tool. Where the file has no others, they are in any case.
         """
         rows = self._all(
-            "SELECT trace_id, MIN(started_ns) AS began FROM spans GROUP BY trace_id ORDER BY began DESC, trace_id LIMIT ?", (count or -1,)
+            "SELECT trace_id, MAX(instr(attributes, '\"gen_ai.operation.name\"') > 0) FROM spans GROUP BY trace_id ORDER BY MIN(started_ns) DESC, trace_id",
+            (),
         )
-        return [str(row[0]) for row in rows]
+        found = [str(row[0]) for row in rows if plain or row[1]] or [str(row[0]) for row in rows]
+        return found[: count or len(found)], len(rows) - len(found)
 
     def find(self, beginning: str) -> str:
-        """The id of the run that begins so; "last" is the one that began last. Case and blanks around it do not matter.
+        """The id of the run that begins so; "last" is the one that began last (of those with an agent, a model or a tool, where there are any). Case and blanks around it do not matter.
 
         Raises:
             TraceFileError: There is none ("unknown", or "empty" where there is none at all), or several ("unknown").
         """
         wanted = beginning.strip().lower()
         if wanted == "last":
-            latest = self.latest(1)
+            latest, _ = self.latest(1)
             if not latest:
                 raise TraceFileError(f"{self.path} has no run yet. {HOW}", reason="empty")
             return latest[0]

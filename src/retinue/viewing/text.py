@@ -9,7 +9,7 @@ from retinue.security.visible import columns, is_seen
 from retinue.viewing.spans import Span, texts_of
 from retinue.viewing.summary import HANDOFF, PARKED, REQUESTS, RESUMED, Line, Summary
 from retinue.viewing.trees import Node
-from retinue.viewing.words import STATUSES, cost, counted, length, moment, title, tokens
+from retinue.viewing.words import cost, counted, length, moment, status_words, title, tokens
 
 __all__ = ["NARROWEST", "details_of", "harmless", "shown"]
 
@@ -29,7 +29,9 @@ _DEEPEST: Final = 60
 """Characters of the lines before a name that are drawn; what is deeper stands no further to the right."""
 
 
-def shown(summary: Summary, width: int, *, most: int = 0, states: Mapping[str, str] | None = None) -> Iterator[str]:
+def shown(
+    summary: Summary, width: int, *, most: int = 0, states: Mapping[str, str] | None = None, others: Sequence[str] = ()
+) -> Iterator[str]:
     """The lines.
 
     Args:
@@ -37,9 +39,12 @@ def shown(summary: Summary, width: int, *, most: int = 0, states: Mapping[str, s
         width: Columns of the terminal.
         most: Spans that are shown at most; 0 for all.
         states: What has become of requests for consent, by their ids.
+        others: Other traces that the same run of an agent is in.
     """
     width = max(width, NARROWEST)
     yield from _head(summary, states or {})
+    if others:
+        yield f"  goes on, or began, in {', '.join(others)}"
     yield ""
     labels = list(_labels(summary.roots))
     chosen = labels[:most] if most else labels
@@ -58,7 +63,7 @@ def shown(summary: Summary, width: int, *, most: int = 0, states: Mapping[str, s
 
 def _head(summary: Summary, states: Mapping[str, str]) -> Iterator[str]:
     yield f"run {summary.trace.trace_id}"
-    yield f"{harmless(title(summary))}: {STATUSES[summary.status]}, {moment(summary.started_ns)} UTC, {length(summary.duration_ns)}"
+    yield f"{harmless(title(summary))}: {status_words(summary, states)}, {moment(summary.started_ns)} UTC, {length(summary.duration_ns)}"
     root = summary.root
     whose = [f"{what} {harmless(text)}" for what, text in _whose(root)] if root is not None else []
     if whose:

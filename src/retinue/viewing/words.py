@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from retinue.viewing.summary import Line, Summary
 
-__all__ = ["STATUSES", "UNKNOWN", "cost", "counted", "dollars", "length", "moment", "title", "tokens"]
+__all__ = ["STATUSES", "UNKNOWN", "cost", "counted", "dollars", "length", "moment", "pending", "status_words", "title", "tokens"]
 
 UNKNOWN: Final = "?"
 
@@ -71,6 +72,23 @@ STATUSES: Final = {
     "unfinished": "not ended: it goes on, or was broken off",
 }
 """What a run's status is for people."""
+
+
+def status_words(summary: Summary, states: Mapping[str, str]) -> str:
+    """What has become of a run, for people.
+
+    Args:
+        summary: The run.
+        states: What has become of requests for consent, by their ids.
+    """
+    if summary.status == "waits" and not pending(summary, states):
+        return "waited for consent, which was decided"
+    return STATUSES[summary.status]
+
+
+def pending(summary: Summary, states: Mapping[str, str]) -> tuple[str, ...]:
+    """The requests that a run waits for still, as far as is known."""
+    return tuple(one for one in summary.waiting if states.get(one, "pending") == "pending")
 
 
 def title(summary: Summary) -> str:
