@@ -15,11 +15,23 @@ from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.message import AgentMessage, Step
 from retinue.actors.agents.parsers import Parser
 from retinue.actors.agents.parsers_text import MixedToolParser, ToolParser
-from retinue.actors.llm.messages import ChatMessage, Role
+from retinue.actors.llm.messages import ChatMessage, Role, ToolCall, chat_message
 from retinue.mailbox.constructors import quicken
 from retinue.security.errors import DefinitionError
 
-__all__ = ["Aggregator", "Conversation", "Item", "Made", "continued", "default_aggregator", "few_shot", "repairs", "tool_aggregator"]
+__all__ = [
+    "Aggregator",
+    "Conversation",
+    "Item",
+    "Made",
+    "continued",
+    "default_aggregator",
+    "few_shot",
+    "grown",
+    "repairs",
+    "system_of",
+    "tool_aggregator",
+]
 
 Item: TypeAlias = AgentMessage | Step
 
@@ -77,6 +89,7 @@ class Made:
         name, parser: Whose it is, and how it was read.
         messages: The messages.
         others: Texts of others that the next item may still join.
+        joined: The message that they are until then.
     """
 
     count: int
@@ -85,6 +98,7 @@ class Made:
     parser: Parser | None
     messages: tuple[ChatMessage, ...]
     others: tuple[str, ...]
+    joined: ChatMessage | None
 
 
 quicken(Made)
@@ -100,29 +114,37 @@ def continued(conversation: Conversation, made: Made | None = None) -> tuple[tup
     Returns:
         The messages, and what the next call may go on from.
     """
-    items, parser = conversation.items, conversation.parser
-    found: list[ChatMessage] = []
-    others: list[str] = []
-    count = 0
+    messages, after = grown(conversation.items, conversation.name, conversation.parser, made)
+    system = system_of(conversation.instructions, conversation.parser)
+    return (system + messages if system else messages), after
+
+
+def grown(items: tuple[Item, ...], name: str, parser: Parser | None, made: Made | None) -> tuple[tuple[ChatMessage, ...], Made]:
+    """As `continued`, without the instructions: for whoever has no `Conversation` otherwise."""
     before: tuple[ChatMessage, ...] = ()
+    others: list[str] = []
+    joined: ChatMessage | None = None
+    count = 0
     if (
         made is not None
         and 0 < made.count <= len(items)
         and items[made.count - 1] is made.last
         and made.parser is parser
-        and made.name == conversation.name
+        and made.name == name
     ):
-        count, before, others = made.count, made.messages, list(made.others)
-    end, kept = _grow(found, others, items, count, conversation.name, in_text=parser is not None)
-    # Calls at the end, whose results are yet to come, are no part of what the next call goes on from.
-    settled = tuple(found if kept is None else found[:kept])
-    messages = before + settled if before else settled
-    after = Made(end, items[end - 1] if end else None, conversation.name, parser, messages, tuple(others) if kept is None else ())
-    whole = messages if kept is None else before + tuple(found)
-    if others:
-        whole = (*whole, _of_others(others))
-    system = _system(conversation)
-    return (system + whole if system else whole), after
+        count, before, others, joined = made.count, made.messages, list(made.others), made.joined
+    waiting = len(others)
+    found: list[ChatMessage] = []
+    end, kept = _grow(found, others, joined, items, count, name, in_text=parser is not None)
+    last = items[end - 1] if end else None
+    if kept is not None:  # calls whose results are yet to come are no part of what the next call goes on from
+        return before + tuple(found), Made(end, last, name, parser, before + tuple(found[:kept]), (), None)
+    messages = before + tuple(found) if found else before
+    if not others:
+        return messages, Made(end, last, name, parser, messages, (), None)
+    if found or joined is None or len(others) != waiting:
+        joined = _of_others(others)
+    return (*messages, joined), Made(end, last, name, parser, messages, tuple(others), joined)
 
 
 def few_shot(examples: Iterable[Any], then: Aggregator = default_aggregator) -> Aggregator:
@@ -218,64 +240,87 @@ def repairs(items: Iterable[Item]) -> tuple[str, ...]:
 # -- the default's parts ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _system(conversation: Conversation) -> tuple[ChatMessage, ...]:
-    text = conversation.instructions
-    if conversation.parser is not None:
-        told = conversation.parser.instruction()
+def system_of(instructions: str, parser: Parser | None) -> tuple[ChatMessage, ...]:
+    """What the model is told to be: one message, or none."""
+    text = instructions
+    if parser is not None:
+        told = parser.instruction()
         if told:
             text = f"{text}\n\n{told}" if text else told
     return (ChatMessage("system", text),) if text else ()
 
 
 def _grow(
-    found: list[ChatMessage], others: list[str], items: tuple[Item, ...], index: int, name: str, *, in_text: bool
+    found: list[ChatMessage],
+    others: list[str],
+    joined: ChatMessage | None,
+    items: tuple[Item, ...],
+    index: int,
+    name: str,
+    *,
+    in_text: bool,
 ) -> tuple[int, int | None]:
-    """Adds the messages of the items from an index on; what others said last waits in `others`.
+    """Adds the messages of the items from an index on; what others said last waits in `others`. What waits there already is `joined`, where that was made.
 
     Returns:
         How many items are settled, whatever comes after them; and how many of the messages are theirs, where that is not all of both.
     """
     end = len(items)
+    waiting = len(others) if joined is not None else 0
     while index < end:
         item = items[index]
         index += 1
+        calling = False
         if isinstance(item, AgentMessage):
             content = item.content
             text = content if content.__class__ is str else content_text(content)
             if item.sender != name:
                 others.append(text)
-            elif text:
-                _flush(found, others)
-                found.append(ChatMessage("assistant", text))
+                continue
+        else:
+            text = item.text
+            kind = item.kind
+            if kind == "tool_result":
+                if in_text:
+                    others.append(f"Result of {item.tool or 'the tool'}:\n{text}")
+                continue
+            if kind == "correction":
+                others.append(text)
+                continue
+            calling = kind == "tool_calls" and not in_text
+        if not text and not calling:
             continue
-        step = item
-        kind = step.kind
-        if kind == "tool_calls" and not in_text:
-            _flush(found, others)
-            at, kept = index - 1, len(found)
-            found.append(ChatMessage("assistant", step.text, step.calls, reasoning=step.reasoning))
-            index, complete = _results(found, items, index, step)
+        if others:
+            found.append(joined if joined is not None and len(others) == waiting else _of_others(others))
+            others.clear()
+            waiting = 0
+        at, kept = index - 1, len(found)
+        found.append(_own(text, None) if isinstance(item, AgentMessage) else _own(text, item.reasoning, item.calls if calling else ()))
+        if calling and not isinstance(item, AgentMessage):
+            index, complete = _results(found, items, index, item)
             if index == end and not complete:
                 return at, kept
-        elif kind == "tool_result":
-            if in_text:
-                others.append(f"Result of {step.tool or 'the tool'}:\n{step.text}")
-        elif kind == "correction":
-            others.append(step.text)
-        elif step.text:
-            _flush(found, others)
-            found.append(ChatMessage("assistant", step.text, reasoning=step.reasoning))
     return end, None
 
 
-def _flush(found: list[ChatMessage], others: list[str]) -> None:
-    if others:
-        found.append(_of_others(others))
-        others.clear()
+# The quick constructor is for what the runtime has made or looked at itself; anything else is looked at now, as it always was.
+
+
+def _own(text: str, reasoning: str | None, calls: tuple[ToolCall, ...] = ()) -> ChatMessage:
+    if reasoning is None and text.__class__ is str and (not calls or (len(calls) == 1 and calls[0].__class__ is ToolCall)):
+        return chat_message("assistant", text, calls)
+    return ChatMessage("assistant", text, calls, reasoning=reasoning)
 
 
 def _of_others(texts: list[str]) -> ChatMessage:
-    return ChatMessage("user", texts[0] if len(texts) == 1 else "\n\n".join(texts))
+    text = texts[0] if len(texts) == 1 else "\n\n".join(texts)
+    return chat_message("user", text) if text.__class__ is str else ChatMessage("user", text)
+
+
+def _of_result(text: str, call: ToolCall) -> ChatMessage:
+    if text.__class__ is str and call.id.__class__ is str and call.name.__class__ is str:
+        return chat_message("tool", text, (), call.id, call.name)
+    return ChatMessage("tool", text, (), call.id, call.name)
 
 
 def _results(found: list[ChatMessage], items: tuple[Item, ...], index: int, step: Step) -> tuple[int, bool]:
@@ -296,7 +341,7 @@ def _results(found: list[ChatMessage], items: tuple[Item, ...], index: int, step
             text = NO_RESULT.get(step.error, NO_RESULT[None])
         else:
             text = result.text
-        found.append(ChatMessage("tool", text, (), call.id, call.name))
+        found.append(_of_result(text, call))
     return index, complete
 
 

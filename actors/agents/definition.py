@@ -48,11 +48,13 @@ class ToolBox:
         seats: Them by name; each under its provider's name as well.
         specs: What the model is told of them.
         names: Their names.
+        request: A request with them, of no conversation, to make others from; None until there was one.
     """
 
-    __slots__ = ("names", "seats", "specs")
+    __slots__ = ("names", "request", "seats", "specs")
 
     def __init__(self, seats: Iterable[Seat]) -> None:
+        self.request: Complete | None = None
         self.seats: dict[str, Seat] = {}
         self.names: list[str] = []
         specs = []
@@ -112,7 +114,8 @@ class Asking:
         self.extra = extra if extra is None or isinstance(extra, str) else json.dumps(dict(extra), ensure_ascii=False)
 
 
-_SAYS_NOTHING: Final = (ChatMessage("user", "-"),)
+SAYS_NOTHING: Final = (ChatMessage("user", "-"),)
+"""A conversation, for requests that are looked at before there is one."""
 
 
 def checked_asking(tools: Iterable[str], own: Iterable[str], *, stop: Any = (), **fields: Any) -> Asking:
@@ -131,7 +134,7 @@ def checked_asking(tools: Iterable[str], own: Iterable[str], *, stop: Any = (), 
         asking = Asking(stop=(stop,) if isinstance(stop, str) else tuple(stop), **fields)
         names = dict.fromkeys([*tools, *own])
         Complete(
-            _SAYS_NOTHING, asking.max_tokens, asking.temperature, asking.stop, asking.seed, tuple(ToolSpec(name) for name in names), asking.tool_choice, None,
+            SAYS_NOTHING, asking.max_tokens, asking.temperature, asking.stop, asking.seed, tuple(ToolSpec(name) for name in names), asking.tool_choice, None,
             asking.parallel_tool_calls, asking.reasoning_effort, asking.extra,
         )  # fmt: skip
     except (TypeError, ValueError) as error:
@@ -160,11 +163,12 @@ class Definition:
         asking: How the model is asked.
         reserved: Names that no tool may have, not one of a single run either.
         artifacts: Where outputs are that were too long for the model.
+        told: The instructions as the model is told them, where they are always the same; None until they were.
         offer: The handoffs of the last run that had some, made ready.
     """
 
     __slots__ = (
-        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "offer", "output", "parser", "path", "phases", "reserved", "stages", "wait",
+        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "offer", "output", "parser", "path", "phases", "reserved", "stages", "told", "wait",
     )  # fmt: skip
 
     name: str
@@ -190,6 +194,7 @@ class Definition:
     def __init__(self) -> None:
         self.offer: Offer | None = None
         self._reader = None
+        self.told: tuple[ChatMessage, ...] | None = None
 
     def reader(self) -> Tool[Any, Any]:
         """The tool by which a model reads on in an output that was too long. The session itself answers its calls: what it reads is the session's own."""

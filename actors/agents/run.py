@@ -13,10 +13,10 @@ import attrs
 import trio
 import trio.lowlevel
 
-from retinue.actors.agents.aggregators import Conversation, continued, default_aggregator
+from retinue.actors.agents.aggregators import Conversation, default_aggregator, grown, system_of
 from retinue.actors.agents.answering import Answering
 from retinue.actors.agents.calling import all_at_once, carry_out, result_step
-from retinue.actors.agents.definition import READ, spec_of
+from retinue.actors.agents.definition import READ, SAYS_NOTHING, spec_of
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.agents.events import Notice, UsageSoFar
 from retinue.actors.agents.hooks import HookContext
@@ -33,12 +33,13 @@ from retinue.capabilities.looping import LoopDetector
 from retinue.capabilities.tool_results import ToolResult
 
 if TYPE_CHECKING:
-    from retinue.actors.agents.definition import Definition, ToolBox
+    from retinue.actors.agents.definition import Asking, Definition, ToolBox
     from retinue.actors.agents.handing_over import HandingOver
     from retinue.actors.agents.limits import Spent
     from retinue.actors.agents.parsers import Parsed
     from retinue.actors.agents.session import Session
-    from retinue.actors.llm.messages import ToolCall
+    from retinue.actors.agents.teams.tree_limits import Tree
+    from retinue.actors.llm.messages import ChatMessage, OutputSpec, ToolCall, ToolSpec
 
 __all__ = ["Turn"]
 
@@ -63,7 +64,7 @@ class Turn:
 
     __slots__ = (
         "_about", "_run", "answering", "bad", "box", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
-        "resuming", "said", "session", "settled", "spent", "state", "streamed", "wait",
+        "resuming", "said", "session", "settled", "spent", "state", "streamed", "tree", "wait",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +106,7 @@ class Turn:
         self.past: list[tuple[str, str, str]] = []
         self.edits: dict[str, str | None] = {}
         self.answering = Answering(definition) if definition.output is not None else None
+        self.tree: Tree | None = None
         self._about: HookContext | None = None
         self.detector: LoopDetector | None = None
         self._run: str | None = None
@@ -303,11 +305,21 @@ class Turn:
             instructions = f"{instructions}\n\n{answering.instructions}" if instructions else answering.instructions
         if self.handing is not None and d.parser is not None:
             instructions = f"{instructions}\n\n{self.handing.instruction}" if instructions else self.handing.instruction
-        conversation = Conversation(items, d.name, instructions, d.parser)
         if d.aggregate is default_aggregator:
-            messages, self.made = continued(conversation, self.made)
+            messages, self.made = grown(items, d.name, d.parser, self.made)
+            system = d.told if instructions is d.instructions else None
+            if system is None:
+                system = system_of(instructions, d.parser)
+                if instructions is d.instructions and d.parser is None:
+                    d.told = system
+            messages = system + messages
         else:
-            messages = tuple(d.aggregate(conversation))
+            messages = tuple(d.aggregate(Conversation(items, d.name, instructions, d.parser)))
+        if answering is None and self.handing is None and d.parser is None and not self.has_artifacts:
+            usual = self.box.request
+            if usual is None:
+                usual = self.box.request = _asked(asking, SAYS_NOTHING, self.box.specs, None)
+            return usual.about(messages)
         tools = self.box.specs if d.parser is None else ()
         if self.has_artifacts and tools and READ not in self.box.seats:
             tools = (*tools, spec_of(d.reader()))
@@ -316,10 +328,7 @@ class Turn:
             tools, output = tools + answering.tools, answering.spec
         if self.handing is not None and d.parser is None:
             tools = tools + self.handing.specs
-        return Complete(
-            messages, asking.max_tokens, asking.temperature, asking.stop, asking.seed, tools, asking.tool_choice if tools else None, output,
-            asking.parallel_tool_calls if tools else None, asking.reasoning_effort, asking.extra,
-        )  # fmt: skip
+        return _asked(asking, messages, tools, output)
 
     async def _stream(self, request: Complete, timeout: float | None) -> Completion:
         """Asks the model for an answer in pieces, and gives them to the reader."""
@@ -437,7 +446,9 @@ class Turn:
         """The run came to a limit: what it did is kept."""
         limit = f"the run has reached its limit {reached.limit}"
         partial = self.keep_partial(
-            f"interrupted: {limit}; whether it was carried out is not known" if reached.limit == "seconds" else f"not carried out: {limit}"
+            f"interrupted: {limit}; whether it was carried out is not known"
+            if reached.limit in ("seconds", "tree.seconds")
+            else f"not carried out: {limit}"
         )
         if not partial:
             words = [item.text for item in self.items if isinstance(item, Step) and item.kind == "tool_calls" and item.text]
@@ -465,6 +476,13 @@ def _with_ids_of_their_own(completion: Completion) -> Completion:
         seen.add(name)
         found.append(call if name == call.id else attrs.evolve(call, id=name, provider_id=call.provider_id or call.id))
     return attrs.evolve(completion, tool_calls=tuple(found))
+
+
+def _asked(asking: Asking, messages: tuple[ChatMessage, ...], tools: tuple[ToolSpec, ...], output: OutputSpec | None) -> Complete:
+    return Complete(
+        messages, asking.max_tokens, asking.temperature, asking.stop, asking.seed, tools, asking.tool_choice if tools else None, output,
+        asking.parallel_tool_calls if tools else None, asking.reasoning_effort, asking.extra,
+    )  # fmt: skip
 
 
 def _capped(request: Complete, most: int | None) -> Complete:

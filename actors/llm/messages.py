@@ -84,6 +84,21 @@ class ChatMessage:
 _set_role, _set_content, _set_tool_calls, _set_tool_call_id, _set_name, _set_reasoning = (
     getattr(ChatMessage, field.name).__set__ for field in attrs.fields(ChatMessage)
 )
+_new = object.__new__
+
+
+def chat_message(
+    role: Role, content: str, tool_calls: tuple[ToolCall, ...] = (), tool_call_id: str | None = None, name: str | None = None
+) -> ChatMessage:
+    """`ChatMessage(…)` for who has seen to it that the fields go together: what a conversation is made of anew for every call of a model is not looked at each time."""
+    made = _new(ChatMessage)
+    _set_role(made, role)
+    _set_content(made, content)
+    _set_tool_calls(made, tool_calls)
+    _set_tool_call_id(made, tool_call_id)
+    _set_name(made, name)
+    _set_reasoning(made, None)
+    return made
 
 
 def _check_object(where: str, text: object) -> None:
@@ -273,6 +288,33 @@ class Complete(_Fields, Request[Completion]):
             self.messages, self.max_tokens, self.temperature, self.stop, self.seed, self.tools, self.tool_choice, self.output,
             self.parallel_tool_calls, self.reasoning_effort, self.extra,
         )  # fmt: skip
+
+    def about(self, messages: tuple[ChatMessage, ...]) -> Complete:
+        """The same request about another conversation, of which nothing but the kind of its entries is looked at. Raises as the constructor does."""
+        if messages.__class__ is not tuple or not messages:
+            return attrs.evolve(self, messages=messages)  # raises, or makes a tuple of it
+        for entry in messages:
+            if entry.__class__ is not ChatMessage:
+                return attrs.evolve(self, messages=messages)
+        made = _new(Complete)
+        for_messages, max_tokens, temperature, stop, seed, tools, tool_choice, output, parallel_tool_calls, reasoning_effort, extra = (
+            _STORES
+        )
+        for_messages(made, messages)
+        max_tokens(made, self.max_tokens)
+        temperature(made, self.temperature)
+        stop(made, self.stop)
+        seed(made, self.seed)
+        tools(made, self.tools)
+        tool_choice(made, self.tool_choice)
+        output(made, self.output)
+        parallel_tool_calls(made, self.parallel_tool_calls)
+        reasoning_effort(made, self.reasoning_effort)
+        extra(made, self.extra)
+        return made
+
+
+_STORES = tuple(getattr(Complete, field.name).__set__ for field in attrs.fields(Complete))
 
 
 @message(timeout=_TIMEOUT)

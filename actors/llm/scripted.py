@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
-import attrs
-
 from retinue.actors.llm.completion import Completion, ToolCall
 from retinue.actors.llm.errors import ModelError, ScriptEnded
 from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta
@@ -124,10 +122,8 @@ class Script:
         before, self._called = self._called, self._called + len(calls)
         if before == 0 or calls[0].id != _FIRST_ID:
             return said
-        return attrs.evolve(
-            said,
-            tool_calls=tuple(ToolCall(f"call-{before + number}", call.name, call.arguments) for number, call in enumerate(calls, 1)),
-        )
+        numbered = tuple([ToolCall(f"call-{before + number}", call.name, call.arguments) for number, call in enumerate(calls, 1)])
+        return Completion(said.text, said.model, said.usage, said.finish_reason, numbered, said.reasoning, said.refusal, said.annotations)
 
 
 def _checked(line: object) -> Line:

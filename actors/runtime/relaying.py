@@ -43,7 +43,14 @@ def hand_over(kernel: Kernel, turn: Delivery, target: Cell, message: Any) -> boo
     The caller has seen to it that the turn is in force, in its system's own thread, and that the target is of the same system.
     """
     handler = target.handlers.get(message.__class__)
-    if handler is None or handler.streams or turn.slot is not None or turn.postmark is not None or not turn.depth or turn.handler.kind != DEF:
+    if (
+        handler is None
+        or handler.streams
+        or turn.slot is not None
+        or turn.postmark is not None
+        or not turn.depth
+        or turn.handler.kind != DEF
+    ):
         return False
     if target.state != IDLE or target.closed or target.queue is not None or target.extra is not None or target.relays:
         return False
