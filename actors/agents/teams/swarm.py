@@ -10,7 +10,8 @@ import attrs
 import trio
 
 from retinue.actors.agents.contents import content_text
-from retinue.actors.agents.errors import HookBlocked, RoutingFailed
+from retinue.actors.agents.errors import HookBlocked, MemberPaused, NoSuchMember, RoutingFailed
+from retinue.actors.agents.front import IDLE, SESSIONS
 from retinue.actors.agents.handoffs import HANDOFF, MOST, Handoff, HandOver
 from retinue.actors.agents.hooks import HookContext, compile_hooks
 from retinue.actors.agents.message import AgentMessage
@@ -21,12 +22,16 @@ from retinue.actors.agents.teams.routing import ModelRouter, Rules
 from retinue.actors.agents.teams.team import Team
 from retinue.actors.agents.teams.transcript import Transcript
 from retinue.actors.runtime.errors import AskTimeout
+from retinue.actors.runtime.ref import Ref
+from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
+    from retinue.actors.agents.keeping import Keeper
+    from retinue.actors.agents.teams.members import Members
     from retinue.actors.agents.teams.team_run import TeamRun
+    from retinue.actors.agents.teams.tree_limits import TreeLimits
     from retinue.actors.llm.deployment import Deployment
-    from retinue.actors.runtime.ref import Ref
 
 __all__ = ["Swarm"]
 
@@ -56,7 +61,7 @@ class Swarm(Team):
     what it has not heard yet. The answer is that of the member who hands over no more, and it keeps the conversation for the next message of the session.
 
     Args:
-        members: Agents by name; see `Team`.
+        members: Agents by name; see `Team`. Of a list, refs go by the last part of their paths.
         start: Who has a new conversation; default the first.
         handoffs: Who may hand over to whom, by exact names: `{"triage": ["billing", "support"], "*": ["triage"]}`; "*" stands for each member (for those without a
             key of their own). An entry may be a `Handoff`, with its own description and tool. Default: everyone to everyone. {}: nobody.
@@ -65,7 +70,7 @@ class Swarm(Team):
         share: What the next one is told: "thread" (the default) all that was said in the session and that it has not heard, each line with its speaker; "message" only
             what is said to it with the handoff.
         hooks: Called at "on_handoff", for each change of who has the conversation; see `compile_hooks`.
-        options: Those of `Team`: limits, description, sessions, session_idle.
+        limits, description, sessions, session_idle: As for `Team`.
 
     Raises DefinitionError (to the spawner) for what cannot be a swarm. A run raises, besides what its members and `Team` raise: HandoffLimit, RoutingFailed,
     HookBlocked.
@@ -73,7 +78,7 @@ class Swarm(Team):
 
     def __init__(
         self,
-        members: Any = (),
+        members: Members = (),
         *,
         start: str | None = None,
         handoffs: Mapping[str, Sequence[str | Handoff]] | None = None,
@@ -81,10 +86,13 @@ class Swarm(Team):
         guards: HandoffGuards | None = None,
         share: Literal["thread", "message"] = "thread",
         hooks: Iterable[Any] = (),
-        **options: Any,
+        limits: TreeLimits | None = None,
+        description: str = "",
+        sessions: int | Keeper = SESSIONS,
+        session_idle: float = IDLE,
     ) -> None:
-        super().__init__(members, **options)
-        names = self.roster.names
+        super().__init__(_named(members), limits=limits, description=description, sessions=sessions, session_idle=session_idle)
+        names = [member.name for member in self._given]
         if start is not None:
             _check_known(start, names, "start=")
         if share not in ("thread", "message"):
@@ -117,14 +125,21 @@ class Swarm(Team):
     async def forward(self, run: TeamRun) -> AgentMessage:
         """One message: who has the conversation answers it, or hands it over to another, who does."""
         watch = Watch(self._guards, run.path)
-        transcript = Transcript(run.state, run.message, self.roster.names)
-        active, source = await self._first(run, transcript), run.message.sender
+        transcript = Transcript(run.state, run.message, run.all_members)
+        active, source, before = await self._first(run, transcript), run.message.sender, ""
         said: AgentMessage | None = None
         while True:
             watch.enter(active)
             if said is None:
                 said = transcript.told(active, source) if self._share == "thread" else transcript.message
-            answer, target = await self._ask(run, watch, active, said), None
+            try:
+                answer = await self._ask(run, watch, active, said)
+            except (NoSuchMember, MemberPaused) as gone:
+                if not before or gone.name != active:
+                    raise
+                said = AgentMessage(self._refusal(run, before, active, self._why_not(before, active)), run.name)
+                active, before = before, ""
+                continue
             if answer.type != HANDOFF or answer.receiver is None:
                 break
             step: dict[str, str] = await run.decide(partial(self._judge, run, _handover(active, answer)))
@@ -135,18 +150,25 @@ class Swarm(Team):
             transcript.say(active, text)
             await run.handed_off(active, target, step["reason"])
             said = None if self._share == "thread" else AgentMessage(text, active)
-            source = active
+            source = before = active
             active = target
         run.state[ACTIVE] = active
         if self._share == "thread":
             transcript.say(active, content_text(answer.content))
-            transcript.keep(run.state, self.roster.names)
+            transcript.keep(run.state, run.all_members)
         return answer if answer.sender == active else attrs.evolve(answer, sender=active)
 
     async def _ask(self, run: TeamRun, watch: Watch, member: str, said: AgentMessage) -> AgentMessage:
-        timeout, began = watch.timeout(), trio.current_time()
+        timeout, began, offered = watch.timeout(), trio.current_time(), self._offered(run, member)
         try:
-            return await run.ask(member, said, timeout=timeout, handoffs=self._offered(run, member))
+            try:
+                return await run.ask(member, said, timeout=timeout, handoffs=offered)
+            except Unhandled:
+                if not offered:
+                    raise
+                return await run.ask(
+                    member, said, timeout=timeout
+                )  # an actor of another kind: it takes messages, and hands over by what it answers
         except AskTimeout:
             watch.too_slow(member, began, timeout)
             raise
@@ -178,11 +200,11 @@ class Swarm(Team):
         """Who has the conversation: whom the message names, who had it last, who begins."""
         wanted = run.message.receiver
         if wanted is not None:
-            self.roster.at_work(wanted)
+            self._roster.at_work(wanted)
             return wanted
         members = run.members
         if not members:
-            paused = ", ".join(self.roster.names)
+            paused = ", ".join(run.all_members)
             raise RoutingFailed(f"{run.path}: nobody can be asked: " + (f"all are paused ({paused})" if paused else "there are no members"))
         return next(name for name in (had, self._start, members[0]) if name in members)
 
@@ -193,7 +215,7 @@ class Swarm(Team):
     async def _by_model(self, run: TeamRun, router: ModelRouter, had: str, transcript: Transcript) -> str:
         chooser = self._chooser
         assert chooser is not None
-        members: dict[str, str] = await run.decide(lambda: {name: run.describe(name) for name in run.members})
+        members: dict[str, str] = await run.decide(lambda: {name: _description(run, name) for name in run.members})
         if len(members) == 1:
             return next(iter(members))
         before = transcript.latest(BEFORE) if self._share == "thread" else ""
@@ -207,7 +229,7 @@ class Swarm(Team):
         over = HandOver(had, chosen, ROUTED, text)
         if self._hooks:
             over = await self._hooks.run("on_handoff", self._about(run), over)
-            self.roster.at_work(over.target)
+            self._roster.at_work(over.target)
         return {"target": over.target, "reason": over.reason, "message": "" if over.message == text else over.message}
 
     # -- who goes on ---------------------------------------------------------------------------------------------------------------------------------
@@ -220,24 +242,23 @@ class Swarm(Team):
                 over = await self._hooks.run("on_handoff", self._about(run), over)
             except HookBlocked as blocked:
                 refused = f"not permitted: {blocked.reason or 'a hook has blocked it'}"
-        others = [handoff.target for handoff in self._offered(run, source)]
-        if not refused and over.target not in others:
+        if not refused and all(handoff.target != over.target for handoff in self._offered(run, source)):
             refused = self._why_not(source, over.target)
-        if refused:
-            whom = (
-                f"You can hand over to {', '.join(others)}, or go on yourself"
-                if others
-                else "There is nobody to hand over to: go on yourself"
-            )
-            refused = f"Your handoff to {over.target:.100} was not carried out: {refused}. {whom}."
+        refused = refused and self._refusal(run, source, over.target, refused)
         return {"refused": refused, "target": over.target, "reason": over.reason, "message": over.message}
+
+    def _refusal(self, run: TeamRun, source: str, target: str, why: str) -> str:
+        """What a member's model is told whose handoff was not carried out."""
+        others = ", ".join(handoff.target for handoff in self._offered(run, source))
+        whom = f"You can hand over to {others}, or go on yourself" if others else "There is nobody to hand over to: go on yourself"
+        return f"Your handoff to {target:.100} was not carried out: {why}. {whom}."
 
     def _why_not(self, source: str, target: str) -> str:
         if target == source:
             return "that is you"
-        if target not in self.roster:
+        if target not in self._roster:
             return "there is nobody of that name"
-        return "it is not at work now" if self.roster.place(target).member.paused else "that is none of those to whom you may hand over"
+        return "it is not at work now" if self._roster.place(target).member.paused else "that is none of those to whom you may hand over"
 
     def _offered(self, run: TeamRun, source: str) -> tuple[Handoff, ...]:
         """To whom a member may hand over now. Raises DefinitionError where that are more than a model can choose from."""
@@ -250,11 +271,11 @@ class Swarm(Team):
         found: dict[str, Handoff] = {}
         for one in wanted:
             if isinstance(one, Handoff):
-                found[one.target] = one if one.description else attrs.evolve(one, description=run.describe(one.target))
+                found[one.target] = one if one.description else attrs.evolve(one, description=_description(run, one.target))
             else:
                 for name in members if one == ANY else (one,):
                     if name not in found and name in members:
-                        found[name] = Handoff(name, run.describe(name))
+                        found[name] = Handoff(name, _description(run, name))
         offered = tuple(each for name, each in found.items() if name != source and name in members)
         if len(offered) > MOST:
             raise DefinitionError(
@@ -264,6 +285,18 @@ class Swarm(Team):
 
     def _about(self, run: TeamRun) -> HookContext:
         return HookContext(run.path, run.session, run.subject, run.tenant)
+
+
+def _named(members: Any) -> Any:
+    """Refs of a list under the last parts of their paths: by these their members are known."""
+    if isinstance(members, Mapping | str | bytes) or not isinstance(members, Iterable):
+        return members
+    return [(one.path.rpartition("/")[2], one) if isinstance(one, Ref) else one for one in list(members)]
+
+
+def _description(run: TeamRun, name: str) -> str:
+    """What a member is good for; "" of one that is a member no more, as a run may still know it that is run again."""
+    return run.describe(name) if name in run.all_members else ""
 
 
 def _handover(source: str, answer: AgentMessage) -> HandOver:
