@@ -32,6 +32,8 @@ class Interrupter:
         if self.used or turn.cell.turn is not turn:
             return False
         self.used = True
+        if turn.postmark is not None and turn.postmark.span is not None:
+            turn.postmark.span.fail(type(error).__qualname__)
         slot = turn.slot
         if isinstance(slot, AskSlot):
             slot.turn_away(error)

@@ -177,7 +177,7 @@ class LiveSpan(TurnSpan):
             return
         if self.recording:
             failed = self._failed
-            if error is not None:
+            if error is not None and failed is None:
                 failed = self._tell_error(error)
             if failed is not None:
                 self.otel.set_attribute(names.ERROR_TYPE, failed)

@@ -90,7 +90,7 @@ class OpenTelemetryTracer(Tracer):
             if postmark is None:
                 postmark = delivery.postmark = Postmark()
             message, cls, security = delivery.message, cell.spec.cls, delivery.context
-            label = type(message).__qualname__
+            label = type(message).__name__
             attributes = {names.PATH: cell.path, names.MESSAGE: label, names.SUBJECT: security.subject}
             if security.tenant:
                 attributes[names.TENANT] = security.tenant

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -114,6 +115,7 @@ class Session:
             "accept-encoding": "identity",
             "content-type": "application/json",
             "user-agent": "retinue",
+            **_span_in_force(),
         }
 
     def __repr__(self) -> str:
@@ -364,6 +366,15 @@ def _hint(message: Any) -> str:
         f"{info.label} has no wire name, so both sides have to import it from a module of one name ({info.cls.__module__} here): "
         f'give it one, @rt.message(name="shop/{info.label.rpartition(".")[2]}@1"), where they do not'
     )
+
+
+def _span_in_force() -> dict[str, str]:
+    """The header that makes what is asked for a child of the caller's span, where OpenTelemetry is in use here and one is in force."""
+    trace = sys.modules.get("opentelemetry.trace")
+    context = trace.get_current_span().get_span_context() if trace is not None else None
+    if context is None or not context.is_valid:
+        return {}
+    return {"traceparent": f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"}
 
 
 def _raise_unexpected(what: str, status: int) -> None:

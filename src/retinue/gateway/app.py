@@ -10,6 +10,7 @@ import trio
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router
 
+from retinue.actors.runtime.tracing import incoming
 from retinue.errors import AuthorityError, DefinitionError, Denied, GatewayError, RemoteError, RetinueError, TokenError
 from retinue.gateway.approving import Approving
 from retinue.gateway.asking import Asking, Failed
@@ -165,6 +166,7 @@ class Gateway:
         guard = self._guard
         guard.check_place(visit.headers)
         visit.caller = guard.caller(visit.headers, visit.known)
+        incoming.set(visit.traceparent)  # of each request anew: a connection is one task
         if visit.connection is not None:
             visit.connection.trust(visit.caller.token_id)
         if self._closing:

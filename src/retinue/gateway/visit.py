@@ -28,6 +28,9 @@ CONNECTION: Final = "retinue.connection"
 LINGER: Final = 2.0
 """Seconds in which a client may go on sending a body that nobody reads, so that it gets to read why."""
 
+LONGEST_TRACEPARENT: Final = 64
+"""Bytes of a header that names a span."""
+
 _ANY_SIZE: Final = Limits(max_bytes=2**30, max_depth=200)
 
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
@@ -74,6 +77,12 @@ class Visit:
         self.started = False
         self.last = False
         self.over = self.headers.all(b"content-length") in ([], [b"0"]) and not self.headers.all(b"transfer-encoding")
+
+    @property
+    def traceparent(self) -> str | None:
+        """The caller's span, where it says one; what is none is left alone by whoever looks at it."""
+        values = self.headers.all(b"traceparent")
+        return values[0].decode("ascii", "replace") if len(values) == 1 and len(values[0]) <= LONGEST_TRACEPARENT else None
 
     def known(self, caller: Caller) -> None:
         """Says who asks, before it is sure that the guard lets it in: for the record of what is refused."""
