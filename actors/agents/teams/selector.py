@@ -97,7 +97,7 @@ class Selector(GroupChat):
             raise DefinitionError(
                 "Selector(model=…): say when the talk is over, until=rt.TextMention('DONE') | rt.MaxMessages(10); a model that chooses does not end it"
             )
-        self._given = model
+        self._named = model
         self._model: Ref[Deployment] | None = None
         self.choose = choose
         self.instructions = instructions
@@ -106,8 +106,8 @@ class Selector(GroupChat):
     async def on_start(self) -> None:
         """Starts the members, and the model where a text names it."""
         await super().on_start()
-        if self._given is not None:
-            self._model = await model_for(self.ctx, self._given, "model")
+        if self._named is not None:
+            self._model = await model_for(self.ctx, self._named, "model")
 
     async def next_speaker(self, chat: Chat) -> str | None:
         """Who is chosen."""
