@@ -107,3 +107,35 @@ def team(spans: Spans, trace: str = "a" * 32, at: float = 0) -> str:
     )
     model(spans, at + 600, at + 3800, critic, trace=trace, tokens=(400, 80), cost=1200)
     return top
+
+
+ODD_ROWS: dict[str, dict[str, Any]] = {
+    "no-json": {"attributes": "{nope", "events": "[1"},
+    "other-json": {"attributes": "[1]", "events": '{"a": 1}'},
+    "deep-json": {"attributes": "[" * 100_000, "events": "[" * 100_000},
+    "odd-events": {"events": '[1, {"name": 5, "at_ns": "x", "attributes": 7}, {}]'},
+    "nulls": dict.fromkeys(
+        ("parent_id", "name", "kind", "started_ns", "ended_ns", "status", "status_text", "attributes", "events", "system")
+    ),
+    "numbers": dict.fromkeys(("parent_id", "name", "kind", "status", "status_text", "attributes", "events", "system"), 7),
+    "blobs": dict.fromkeys(
+        ("parent_id", "name", "kind", "started_ns", "ended_ns", "status", "status_text", "attributes", "events"), b"\xff\x00"
+    ),
+    "not-utf-8": {"name": sqlite3.Binary(b"\xff\xfe")},
+    "times": {"started_ns": -5, "ended_ns": 2**62},
+    "infinite-times": {"started_ns": float("inf"), "ended_ns": "soon"},
+    "backwards": {"started_ns": BEGIN + 10, "ended_ns": BEGIN},
+    "not-a-number": {"attributes": '{"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": NaN, "retinue.cost_micro_usd": -1e999}'},
+    "odd-operation": {"attributes": '{"gen_ai.operation.name": {"a": [1]}}'},
+    "half-characters": {"attributes": '{"gen_ai.agent.name": "\\ud83d", "a": "\\ude00"}', "name": "a"},
+}
+"""Columns as no recorder writes them, by what is odd."""
+
+
+def odd_row(folder: Path, name: str) -> None:
+    """A file with a run of eight spans, one of which is odd."""
+    spans = Spans(folder)
+    top = team(spans)
+    spans.add("odd", 5, 6, parent=top, raw=ODD_ROWS[name])
+    model(spans, 7, 8, top)
+    spans.close()
