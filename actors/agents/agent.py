@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from retinue.actors.agents.agent_tools import seat_of
 from retinue.actors.agents.aggregators import Aggregator, Conversation, default_aggregator
-from retinue.actors.agents.definition import READ, Definition, Seat, ToolBox, checked_asking, tools_of
-from retinue.actors.agents.front import IDLE, SESSIONS, Front, own_name
+from retinue.actors.agents.definition import READ, Definition, ToolBox, checked_asking, tools_of
+from retinue.actors.agents.front import IDLE, SESSIONS, Front
 from retinue.actors.agents.guarding import compile_guardrails
 from retinue.actors.agents.hooks import compile_hooks
 from retinue.actors.agents.message import RunLimits
+from retinue.actors.agents.names import own_name
 from retinue.actors.agents.output import TOOL_NAME, choose_mode, output_type
 from retinue.actors.agents.phases import PHASES
 from retinue.actors.agents.session import Session
 from retinue.actors.runtime.ref import Ref
-from retinue.actors.tools.executor import spawn_executor
 from retinue.capabilities.artifacts import ArtifactStore
 from retinue.security.errors import DefinitionError
 from retinue.security.guardrails import STAGES
@@ -143,7 +144,5 @@ class Agent(Front):
                 await client_loaded()
             choice = model(self._model) if isinstance(self._model, str) else self._model
             d.model = await choice.spawn(ctx, name="model")
-        d.box = ToolBox(
-            [Seat(tool, await spawn_executor(ctx, tool, name=f"tool-{tool.name}", artifacts=d.artifacts)) for tool in self._tools]
-        )
+        d.box = ToolBox([await seat_of(ctx, tool, d.artifacts) for tool in self._tools])
         await self._open(Session, d)

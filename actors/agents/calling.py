@@ -80,6 +80,8 @@ async def all_at_once(
                     event = await told.get()
                     if event is None:
                         left -= 1
+                    elif event.__class__ is trio.Event:  # of an agent that waits until what it has told is taken
+                        event.set()
                     elif turn.streamed:
                         await emit(event)
     finally:
@@ -170,6 +172,10 @@ async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approval
             if turn.home._cell.kernel.tracer is not None:
                 hinted.set({CALL_ID: call.id})
             result: ToolResult = await seat.executor.ask(message, timeout=timeout, approvals=approvals)
+            if seat.agent is not None:
+                from retinue.actors.agents.consulting import consult
+
+                return await consult(turn, call, seat, message)
             return result
         except ApprovalRequired as required:
             if turn.parked is not None:

@@ -32,12 +32,13 @@ SHOWN: Final = 50
 
 
 class Seat:
-    """A tool and the actor that carries it out."""
+    """A tool and the actor that carries it out; or, where the tool stands for an agent, the actor whose gate decides, and the agent."""
 
-    __slots__ = ("executor", "tool")
+    __slots__ = ("agent", "executor", "tool")
 
-    def __init__(self, tool: Tool[Any, Any], executor: Ref[Any]) -> None:
+    def __init__(self, tool: Tool[Any, Any], executor: Ref[Any], agent: Ref[Any] | None = None) -> None:
         self.tool = tool
+        self.agent = agent
         self.executor: Any = executor  # what it takes and gives is the tool's
 
 

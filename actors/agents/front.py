@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.interrupting import Interrupter
     from retinue.actors.runtime.virtual import Virtual
 
-__all__ = ["IDLE", "SESSIONS", "Front", "own_name"]
+__all__ = ["IDLE", "SESSIONS", "Front"]
 
 SESSIONS: Final = 100_000
 """Sessions that an agent remembers, unless it is told otherwise."""
@@ -231,8 +231,3 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
             shown = repr(run)[:200]
             raise NoSuchRun(f"{self._path}: {shown} is no run's id: give what ApprovalRequired.run says", run=shown)
         return session
-
-
-def own_name(path: str) -> str:
-    """What whoever lives at a path signs with: its last part, without what tells a member from one that was there before it."""
-    return path.rpartition("/")[2].partition("~~")[0]

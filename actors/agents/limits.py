@@ -124,6 +124,11 @@ class Spent:
 
     # -- calls of tools ------------------------------------------------------------------------------------------------------------------------------
 
+    def used_within(self, usage: Usage | None) -> None:
+        """Counts what an agent has used that a tool stands for."""
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
+
     def before_tools(self, count: int) -> None:
         """Counts tool calls. Raises RunLimitReached where they are more than are left; none of them is to run then."""
         most = self.limits.tool_calls

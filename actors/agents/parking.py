@@ -79,6 +79,7 @@ def _set_aside(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
         spent=turn.spent.counts,
         usage=turn.spent.usage,
         limits=turn.spent.limits,
+        tree=None if turn.tree is None else turn.tree.left(),
         tools=turn.extra_tools,
         turn=turn.number,
         has_artifacts=turn.has_artifacts,
@@ -107,6 +108,13 @@ async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
     seat = turn.box.seats.get(call.name)
     if seat is None:
         return await finish(turn, call, ToolResult.failed("unknown", turn.box.unknown(call.name)))
+    if waiting.inner is not None and seat.agent is not None:
+        from retinue.actors.agents.consulting import consult_again
+
+        if turn.streamed:
+            await say_started(turn, call)
+        again = await consult_again(turn, waiting, seat)
+        return again if isinstance(again, ParkedCall) else await finish(turn, call, again)
     decided = await _decide(turn, call, seat, waiting.requests, 0.0)
     if isinstance(decided, ToolResult):
         return await finish(turn, call, decided)

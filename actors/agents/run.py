@@ -63,7 +63,7 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_run", "answering", "bad", "box", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "home", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
+        "_about", "_run", "answering", "bad", "box", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "home", "inner", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
         "resuming", "said", "session", "settled", "spent", "state", "streamed", "tree", "wait",
     )  # fmt: skip
 
@@ -97,6 +97,7 @@ class Turn:
         self.number = state.turn + 1
         self.parked: str | None = None
         self.outbox: Any = None
+        self.inner: dict[str, trio.Event] | None = None  # runs of agents that tools stand for, while they go on after a decision
         self.outcomes: dict[str, Step | ParkedCall] = {}
         self.bad = False
         self.has_artifacts = state.has_artifacts

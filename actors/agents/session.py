@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
+from retinue.actors.agents.agent_tools import seat_of
 from retinue.actors.agents.definition import Definition, Seat, tools_of
 from retinue.actors.agents.errors import AgentError, BadInput, NoSuchRun, RunLimitReached, RunParked, UnknownStateKey
 from retinue.actors.agents.handing_over import handing_over
@@ -40,7 +41,6 @@ from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionStat
 from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
 from retinue.actors.agents.views import load_state_dict, state_dict
 from retinue.actors.runtime.actor import Actor, handler
-from retinue.actors.tools.executor import spawn_executor
 from retinue.security.errors import ApprovalRequired, Denied
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ class Session(Actor):
         taken = [*turn.box.seats, *self._d.reserved, *(turn.handing.names if turn.handing is not None else ())]
         try:
             for tool in self._d.guards.confirmed(tools_of(turn.extra_tools, taken)):
-                executor = await spawn_executor(self.ctx, tool, name=f"tool-{tool.name}", artifacts=self._d.artifacts)
-                seats.append(Seat(tool, executor))  # one by one: what has started is stopped, also where a later one fails
+                # One by one: what has started is stopped, also where a later one fails.
+                seats.append(await seat_of(self.ctx, tool, self._d.artifacts, spawns=False))  # noqa: PERF401
             turn.box = turn.box.with_more(seats)
             return await self._settled(turn, start())
         finally:
@@ -309,7 +309,7 @@ class Session(Actor):
 
     def note_waiting(self, run: str | None, waiting: ParkedCall) -> None:
         """It was not: it waits for a person."""
-        self._change(run, waiting.call.id, call=waiting.call, begun=False, requests=waiting.requests)
+        self._change(run, waiting.call.id, call=waiting.call, begun=False, requests=waiting.requests, inner=waiting.inner)
 
     def note_done(self, run: str | None, call_id: str, result: ToolResult) -> None:
         """It was carried out, and hooks look at what came of it."""

@@ -10,6 +10,7 @@ import attrs
 
 from retinue.actors.agents.handoffs import Handoff
 from retinue.actors.agents.message import AgentMessage, RunLimits, Step
+from retinue.actors.agents.teams.tree_limits import TreeLimits
 from retinue.actors.llm.messages import ToolCall
 from retinue.actors.llm.usage import Usage
 from retinue.capabilities.looping import LoopDetector
@@ -29,6 +30,7 @@ class ParkedCall:
         requests: What was asked for it (without tokens).
         begun: Whether it was begun after a consent; one that was begun and has no result may or may not have been done.
         result: What came of it, where hooks have not let it pass yet.
+        inner: The run that is parked in the agent that the tool stands for.
     """
 
     __immutable__ = True
@@ -37,6 +39,7 @@ class ParkedCall:
     requests: tuple[ApprovalRequest, ...]
     begun: bool = False
     result: ToolResult | None = None
+    inner: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +60,7 @@ class ParkedRun:
         detector, past: What watches for calls that are made again and again, and the calls that it has not looked at yet.
         tries: How many answers did not fit the output's type.
         handoffs: To whom it may hand over.
+        tree: What is left of the limits for it and all that it sets going; None where it has none.
     """
 
     id: str
@@ -73,6 +77,7 @@ class ParkedRun:
     past: tuple[tuple[str, str, str], ...] = ()
     tries: int = 0
     handoffs: tuple[Handoff, ...] = ()
+    tree: TreeLimits | None = None
 
     @property
     def requests(self) -> tuple[ApprovalRequest, ...]:

@@ -14,6 +14,7 @@ from retinue._homes import HOMES as _HOMES
 
 if TYPE_CHECKING:
     from retinue.actors.agents.agent import Agent
+    from retinue.actors.agents.agent_tools import agent_tool
     from retinue.actors.agents.aggregators import Conversation, default_aggregator, few_shot, tool_aggregator
     from retinue.actors.agents.errors import (
         AgentError,
@@ -464,6 +465,7 @@ __all__ = [
     "__version__",
     "absent",
     "action_processor",
+    "agent_tool",
     "allow",
     "any_of",
     "at_least",

@@ -228,6 +228,7 @@ HOMES: Final = {
     "WrongThread": "retinue.actors.runtime.errors",
     "absent": "retinue.security.constraints",
     "action_processor": "retinue.actors.tools.actions",
+    "agent_tool": "retinue.actors.agents.agent_tools",
     "allow": "retinue.security.restrictions",
     "any_of": "retinue.security.constraints",
     "at_least": "retinue.security.constraints",

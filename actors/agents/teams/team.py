@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from retinue.actors.agents.errors import UnknownStateKey
-from retinue.actors.agents.front import IDLE, SESSIONS, Front, own_name
+from retinue.actors.agents.front import IDLE, SESSIONS, Front
 from retinue.actors.agents.keeping import Keeper
 from retinue.actors.agents.message import TIMEOUT, ClearMemory, Describe, GetMemory, GetState, LoadState
+from retinue.actors.agents.names import own_name
 from retinue.actors.agents.specs import AgentSpec
 from retinue.actors.agents.teams.key_paths import first_of
 from retinue.actors.agents.teams.members import (
