@@ -137,6 +137,8 @@ def rows(page: str) -> dict[str, list[str]]:
 LIMITS = {
     "an ask, from the call": kernel.ASK_TIMEOUT,
     "an ask of a language model": message_info(Complete).timeout,
+    "a member of a [swarm]": rt.HandoffGuards().member_seconds,
+    "a run of a swarm": rt.HandoffGuards().seconds,
     "a `send`, waiting": kernel.ASK_TIMEOUT,
     "a whole stream": kernel.ASK_TIMEOUT,
     "a twin's asker": _twin.GUARD,
