@@ -45,7 +45,7 @@ class Cast:
     async def model(self, name: str, *script: Any) -> Any:
         """A model that says these lines; a single function is asked for each."""
         told = self.told.setdefault(name, [])
-        lines: Any = said_to(told, *script)
+        lines: Any = [line if isinstance(line, llm.ModelError) else said_to(told, line)[0] for line in script]
         if len(script) == 1 and callable(script[0]):
 
             def always(request: llm.Complete) -> Any:
