@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from retinue.actors.agents.errors import RunLimitReached
+from retinue.actors.runtime.errors import AskTimeout
 from retinue.security.errors import BudgetExceeded, ConstraintError, Expired
 from retinue.security.limits import NEVER, UNLIMITED, cost_in_micro_usd, decimal_text
 from retinue.security.restrictions import MAX_SECONDS, Restriction, expires, limit
@@ -116,7 +117,7 @@ class Tree:
     def _reached(self, error: Exception) -> str | None:
         if isinstance(error, BudgetExceeded):
             return _RESOURCES.get(error.resource) if error.account in {account.id for account in self._accounts} else None
-        if isinstance(error, Expired) and self._deadline_ms != NEVER and self._ctx.budget.ledger.now_ms() >= self._deadline_ms:
+        if isinstance(error, Expired | AskTimeout) and self._deadline_ms != NEVER and self._ctx.budget.ledger.now_ms() >= self._deadline_ms:
             return "seconds"
         return None
 
