@@ -15,8 +15,8 @@
     ├── TeamError
     │   ├── NoSuchMember (LookupError)
     │   ├── MemberPaused
-    │   └── TeamDiverged
-    ├── VoteUndecided
+    │   ├── TeamDiverged
+    │   └── VoteUndecided
     └── BadState (ValueError)
         └── UnknownStateKey (KeyError)
 
@@ -213,20 +213,6 @@ class RoutingFailed(AgentError):
         self.answer = answer
 
 
-class VoteUndecided(AgentError):
-    """A vote has no winner: two answers or more have the same number of votes, and no other has as many. The team remembers nothing of the run.
-
-    Attributes:
-        votes: The answers that were voted for with their votes, most first; () where that is not known.
-    """
-
-    code: ClassVar[str] = "vote.undecided"
-
-    def __init__(self, text: str, *, votes: tuple[tuple[str, int], ...] = ()) -> None:
-        super().__init__(text)
-        self.votes = votes
-
-
 class TeamError(AgentError):
     """What goes wrong with a team's run, and is nothing of one of its members' own; the team remembers nothing of the run."""
 
@@ -267,6 +253,20 @@ class TeamDiverged(TeamError):
     """
 
     code: ClassVar[str] = "team.diverged"
+
+
+class VoteUndecided(TeamError):
+    """A vote has no winner: two answers or more have the same number of votes, and no other has as many. The team remembers nothing of the run.
+
+    Attributes:
+        votes: The answers that were voted for with their votes, most first; () where that is not known.
+    """
+
+    code: ClassVar[str] = "vote.undecided"
+
+    def __init__(self, text: str, *, votes: tuple[tuple[str, int], ...] = ()) -> None:
+        super().__init__(text)
+        self.votes = votes
 
 
 class BadState(AgentError, ValueError):

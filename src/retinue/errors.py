@@ -58,8 +58,8 @@
     │   ├── TeamError
     │   │   ├── NoSuchMember (LookupError)
     │   │   ├── MemberPaused
-    │   │   └── TeamDiverged
-    │   ├── VoteUndecided
+    │   │   ├── TeamDiverged
+    │   │   └── VoteUndecided
     │   └── BadState (ValueError)
     │       └── UnknownStateKey (KeyError)
     └── ModelError
