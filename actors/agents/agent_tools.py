@@ -50,7 +50,7 @@ def agent_tool(
         DefinitionError: It cannot be such a tool.
     """
     spec = agent if isinstance(agent, AgentSpec) else None
-    core = getattr(agent, "core", agent)  # a twin's ref
+    core: Any = getattr(agent, "core", agent)  # a twin's ref
     if spec is None and not isinstance(core, Ref):
         raise DefinitionError(
             f"agent_tool takes an agent's ref, or a spec such as rt.Agent.spec(model=…), not an object of type {type(agent).__name__}"

@@ -15,6 +15,7 @@ from retinue.actors.agents.events import HandedOff
 from retinue.actors.agents.inputs import checked_session, own_items
 from retinue.actors.agents.message import AgentMessage, ClearMemory, FromMember, Resume, Run, RunEnd
 from retinue.actors.agents.passing import emit
+from retinue.actors.agents.spans import note_handoff
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, branch_in_force
 from retinue.actors.agents.teams.key_paths import plain_data
@@ -174,9 +175,9 @@ class TeamRun:
         """
         said = self._said(message, session)
         options = (limits, tuple(handoffs), tuple(tools))
-        return await self._step(
-            (member, said), partial(self._ask, member, said, options, timeout), partial(self._go_on, member, said, options, timeout)
-        )  # type: ignore[no-any-return]
+        first, again = partial(self._ask, member, said, options, timeout), partial(self._go_on, member, said, options, timeout)
+        answer: AgentMessage = await self._step((member, said), first, again)
+        return answer
 
     async def gather(
         self,
@@ -271,6 +272,7 @@ class TeamRun:
 
     async def handed_off(self, source: str, target: str, reason: str = "") -> None:
         """Tells that a member has handed the conversation to another."""
+        note_handoff(self._home.ctx.span, source, target, reason)
         await self.emit(HandedOff(source, target, reason))
 
     # -- inside --------------------------------------------------------------------------------------------------------------------------------------
@@ -291,7 +293,7 @@ class TeamRun:
             return AgentMessage(message, self.name, None, name)
         if not isinstance(message, AgentMessage):
             raise BadInput(f"{self.path}: run.ask was given a {type(message).__name__}: give a str, or rt.AgentMessage(…)")
-        return message if message.session == name else attrs.evolve(message, session=name)
+        return message if message.session == name else _evolved(message, session=name)
 
     async def _step(self, what: Any, do: Callable[[], Awaitable[Any]], go_on: Callable[[ParkedAsk], Awaitable[Any]] | None) -> Any:
         """One step of the run: its answer as it was, or as it is now."""
@@ -373,7 +375,7 @@ class TeamRun:
                 f"{self.path}: its member {member!r} has answered with a {type(answer).__name__}: a member answers with an rt.AgentMessage, or a str"
             )
         self._used(answer.usage)
-        return answer if answer.sender == member else attrs.evolve(answer, sender=member)
+        return answer if answer.sender == member else _evolved(answer, sender=member)
 
     async def _read(self, member: str, ref: Ref[Any], request: Any, timeout: float | None, approvals: Any) -> AgentMessage | None:
         """The answer of a member whose events are told to the reader; None where it answers in one piece only."""
@@ -463,13 +465,17 @@ class TeamRun:
             return AgentMessage(said, self.name, None, self.session, usage=self.usage)
         if not isinstance(said, AgentMessage):
             raise TeamError(f"{self.path}: its forward returned a {type(said).__name__}: return an rt.AgentMessage, or a str")
-        return attrs.evolve(said, session=self.session, usage=self.usage)
+        return _evolved(said, session=self.session, usage=self.usage)
 
     def data(self) -> Mapping[str, Any]:
         """What is to be kept of `state`. Raises BadState where it is no plain data. Internal."""
         if not isinstance(self.state, dict):
             raise TeamError(f"{self.path}: run.state is a {type(self.state).__name__} now: change what is in the dict, and leave the dict")
-        return plain_data(self.state, "run.state")
+        data: dict[str, Any] = plain_data(self.state, "run.state")
+        return data
+
+
+_evolved: Any = attrs.evolve  # a message class is one of attrs, which type checkers do not see
 
 
 class Waits(Exception):

@@ -101,6 +101,10 @@ class TeamSession(Session):
 
     # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
 
+    async def answer(self, message: AgentMessage) -> AgentMessage:
+        """A message, and the team's answer."""
+        return await self._run(message, streamed=False)
+
     async def _run(self, request: Any, *, streamed: bool) -> AgentMessage:
         key = self._key
         self._check_own(session_named(request))
@@ -349,7 +353,7 @@ class TeamSession(Session):
         if waiting:
             async with trio.open_nursery() as nursery:
                 for each in waiting:
-                    nursery.start_soon(one, each.ref, each.run)
+                    nursery.start_soon(one, each.ref, each.run or "")
 
     def _check_vouched(self, message: GetState) -> None:
         if not self._vouchers.take(self._key, message):
