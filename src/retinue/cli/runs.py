@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +64,7 @@ def opened(data_dir: Path) -> Iterator[TraceFile]:
 
 def fitting(text: str) -> str:
     """The text with plain signs, and escapes, in the place of what the output's encoding lacks."""
-    encoding = click.get_text_stream("stdout").encoding or "utf-8"
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
