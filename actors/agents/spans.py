@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from retinue.actors.agents.events import HandedOff
 from retinue.actors.agents.handoffs import HANDOFF
 from retinue.actors.agents.message import AgentMessage, Resume, Run, RunEnd, StreamRun
 from retinue.actors.agents.parking import session_of
@@ -43,9 +42,6 @@ def run_begins(actor: Any, span: TurnSpan, message: Any) -> None:
 def run_ends(actor: Any, span: TurnSpan, message: Any, value: object) -> None:
     """The answer, or an event of a stream."""
     del message
-    if isinstance(value, HandedOff):
-        note_handoff(span, value.source, value.target, value.reason)
-        return
     if isinstance(value, RunEnd):
         value = value.message
     if not isinstance(value, AgentMessage):
@@ -73,4 +69,5 @@ def note_handoff(span: TurnSpan, source: str, target: str, reason: str) -> None:
     about = {names.HANDOFF_SOURCE: source, names.HANDOFF_TARGET: target}
     span.event(names.HANDOFF, about)
     span.mark(about)
-    span.content(names.HANDOFF_REASON, reason)
+    if reason:
+        span.content(names.HANDOFF_REASON, reason)

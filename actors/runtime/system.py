@@ -34,6 +34,7 @@ from retinue.actors.runtime.spending import SystemBudgets
 from retinue.actors.runtime.statistics import ActorStatistics, SystemStatistics, actor_statistics, statistics_of
 from retinue.actors.runtime.supervision import is_a, leaves
 from retinue.actors.runtime.topic_faces import SystemTopics
+from retinue.actors.runtime.tracing import ready
 from retinue.actors.runtime.watch import Watch
 from retinue.actors.runtime.watchdog import Watchdog
 from retinue.capabilities.engine import DEFAULT_TIMEOUT
@@ -161,7 +162,7 @@ class ActorSystem:
         self.authority.guard = self._kernel.guard
         self.authority.on_revoke = gate.changed
         self.authority.on_event = book.told
-        self._tracing = None if tracing is None else _checked(tracing)
+        self._tracing = None if tracing is None else ready(tracing)
         self._audit = SystemAudit(self._kernel, book)
         self._watchdog = Watchdog(self._kernel, block_warning) if block_warning != math.inf else None
         self._entered = False
@@ -578,16 +579,6 @@ class ActorSystem:
             raise SystemClosed(f"the system {self.name!r} has not started: use it inside `async with ActorSystem(…) as system`")
         if self._kernel.thread != get_ident():
             raise WrongThread(f"the system {self.name!r} runs in another thread; use retinue.sync or retinue.aio there")
-
-
-def _checked(tracing: object) -> Tracing:
-    from retinue.actors.tracing.tracing import Tracing
-
-    if not isinstance(tracing, Tracing):
-        raise DefinitionError(f"ActorSystem(tracing=…) takes rt.Tracing(…), not a {type(tracing).__name__}")
-    import retinue.actors.tracing.starting  # noqa: F401 - OpenTelemetry takes a tenth of a second to load, which no running loop should wait for
-
-    return tracing
 
 
 def _check_loop() -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from retinue.security.errors import DefinitionError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
+    from retinue.actors.tracing.tracing import Tracing
     from retinue.mailbox.envelope import Postmark
 
-__all__ = ["NO_SPAN", "Tracer", "TurnSpan", "hinted", "incoming", "passed_on", "sent_in", "trace_of"]
+__all__ = ["NO_SPAN", "Tracer", "TurnSpan", "hinted", "incoming", "passed_on", "ready", "sent_in", "trace_of"]
 
 incoming: ContextVar[str | None] = ContextVar("retinue_incoming_trace", default=None)
 """The `traceparent` that a request from another process came with, in the task that serves it."""
@@ -133,3 +136,14 @@ def sent_in(kernel: Kernel, turn: Delivery | None) -> str | None:
     if kernel.tracer is not None:
         return kernel.tracer.sent_in(turn)
     return None if turn is None else trace_of(turn)
+
+
+def ready(tracing: object) -> Tracing:
+    """What a system is given as `tracing=`, with OpenTelemetry loaded: that takes a tenth of a second, which no running loop should wait for."""
+    from retinue.actors.tracing.tracing import Tracing
+
+    if not isinstance(tracing, Tracing):
+        raise DefinitionError(f"ActorSystem(tracing=…) takes rt.Tracing(…), not a {type(tracing).__name__}")
+    import retinue.actors.tracing.starting  # noqa: F401
+
+    return tracing

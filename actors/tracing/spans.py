@@ -168,13 +168,13 @@ class LiveSpan(TurnSpan):
         self._given = True
         return self.traceparent
 
-    def end(self, error: BaseException | None) -> None:
-        """The turn has ended. What has stepped aside, and did not fail, never was."""
+    def end(self, error: BaseException | None) -> bool:
+        """The turn has ended. What has stepped aside, and did not fail, never was. Whether there is one more span now."""
         if self.ended:
-            return
+            return False
         self.ended = True
         if self._aside and error is None:
-            return
+            return False
         if self.recording:
             failed = self._failed
             if error is not None and failed is None:
@@ -184,6 +184,7 @@ class LiveSpan(TurnSpan):
                 text = hide_secrets(str(error))[:MOST_TEXT] if error is not None and self._tracer.contents else None
                 self.otel.set_status(Status(StatusCode.ERROR, text))
         self.otel.end(time.time_ns())
+        return self.recording
 
     def _tell_error(self, error: BaseException) -> str | None:
         """The type of an error, or None for one that is none: a person is asked, and the run goes on later."""

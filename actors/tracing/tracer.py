@@ -53,13 +53,14 @@ class OpenTelemetryTracer(Tracer):
         nothing: OpenTelemetry's context without a span.
     """
 
-    __slots__ = ("_kernel", "_open", "_runs", "_ways", "contents", "nothing", "otel")
+    __slots__ = ("_ended", "_kernel", "_open", "_runs", "_ways", "contents", "nothing", "otel")
 
     def __init__(self, kernel: Kernel, otel: trace.Tracer, *, contents: bool, ways: Sequence[tuple[BatchSpanProcessor, Watched]]) -> None:
         self._kernel = kernel
         self._ways = tuple(ways)
         self._open: dict[str, LiveSpan] = {}
         self._runs: OrderedDict[str, str] = OrderedDict()
+        self._ended = 0
         self.otel = otel
         self.contents = contents
         self.nothing = otel_context.Context()
@@ -138,7 +139,7 @@ class OpenTelemetryTracer(Tracer):
     def _close_span(self, span: LiveSpan, error: BaseException | None) -> None:
         self._open.pop(span.traceparent or "", None)
         try:
-            span.end(error)
+            self._ended += span.end(error)
         except Exception:  # an error's own methods are anybody's code
             _log.exception("a span could not be ended")
 
@@ -174,9 +175,10 @@ class OpenTelemetryTracer(Tracer):
                 thread.join(FLUSH_TIMEOUT + 1.0)
 
         await _in_thread(wait)
-        lost = sum(watched.failed for _, watched in ways)
-        if lost:
-            _log.warning("%d spans of the system %r could not be exported", lost, self._kernel.name)
+        for _, watched in ways:
+            lost = self._ended - watched.exported
+            if lost:
+                _log.warning("%d spans of the system %r could not be exported to %s", lost, self._kernel.name, watched.place.name)
 
 
 class SystemEnded(Exception):

@@ -82,7 +82,13 @@ def test_nothing_imports_a_room_under_its_bare_name() -> None:
 
 
 def test_the_actor_core_imports_none_of_the_stock_actors() -> None:
-    allowed = ("retinue.actors.runtime", "retinue.actors.hosts", "retinue.actors.approvals", "retinue.actors.store")
+    allowed = (
+        "retinue.actors.runtime",
+        "retinue.actors.hosts",
+        "retinue.actors.approvals",
+        "retinue.actors.store",
+        "retinue.actors.tracing",
+    )
     wrong = set()
     for path in (ROOT / "actors" / "runtime").rglob("*.py"):
         names = {name for name in imports_of(path.read_text(encoding="utf-8"), package_of(path)) if name.startswith("retinue.actors")}
