@@ -150,7 +150,8 @@ class HandingOver:
         text = over.message or step.text
         if not text or text.isspace():
             text = f"Handed over to {over.target}" + (f": {over.reason}" if over.reason else "")
-        return attrs.evolve(turn.reply(text, kind=HANDOFF), receiver=over.target, extra={"reason": over.reason})
+        said = turn.reply(text, kind=HANDOFF)
+        return attrs.evolve(said, receiver=over.target, extra={"reason": over.reason})  # type: ignore[misc]  # mypy does not know that a message is an attrs class
 
 
 def handing_over(handoffs: tuple[Handoff, ...], definition: Definition) -> HandingOver:

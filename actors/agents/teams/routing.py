@@ -240,7 +240,7 @@ def corrected(request: Complete, completion: Completion, members: Iterable[str])
         more = (ChatMessage("assistant", completion.text, calls), *results)
     else:
         more = (ChatMessage("assistant", completion.text or "-"), ChatMessage("user", told))
-    return attrs.evolve(request, messages=(*request.messages, *more))
+    return attrs.evolve(request, messages=(*request.messages, *more))  # type: ignore[misc]  # mypy does not know that a message is an attrs class
 
 
 def _answer(completion: Completion) -> str:

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from retinue.actors.agents.contents import content_text
-from retinue.actors.agents.errors import HookBlocked, MemberPaused, NoSuchMember, RoutingFailed
+from retinue.actors.agents.errors import BadInput, HookBlocked, MemberPaused, NoSuchMember, RoutingFailed
 from retinue.actors.agents.front import IDLE, SESSIONS
 from retinue.actors.agents.handoffs import HANDOFF, MOST, Handoff, HandOver
 from retinue.actors.agents.hooks import HookContext, compile_hooks
@@ -125,7 +125,7 @@ class Swarm(Team):
     async def forward(self, run: TeamRun) -> AgentMessage:
         """One message: who has the conversation answers it, or hands it over to another, who does."""
         watch = Watch(self._guards, run.path)
-        transcript = Transcript(run.state, run.message, run.all_members)
+        transcript = Transcript(run.state, run.message, run.members)
         active, source, before = await self._first(run, transcript), run.message.sender, ""
         said: AgentMessage | None = None
         while True:
@@ -156,19 +156,19 @@ class Swarm(Team):
         if self._share == "thread":
             transcript.say(active, content_text(answer.content))
             transcript.keep(run.state, run.all_members)
-        return answer if answer.sender == active else attrs.evolve(answer, sender=active)
+        return answer
 
     async def _ask(self, run: TeamRun, watch: Watch, member: str, said: AgentMessage) -> AgentMessage:
         timeout, began, offered = watch.timeout(), trio.current_time(), self._offered(run, member)
         try:
             try:
                 return await run.ask(member, said, timeout=timeout, handoffs=offered)
-            except Unhandled:
+            except (Unhandled, BadInput):
                 if not offered:
                     raise
                 return await run.ask(
                     member, said, timeout=timeout
-                )  # an actor of another kind: it takes messages, and hands over by what it answers
+                )  # a team, or no agent: it takes messages alone, and hands over by what it answers
         except AskTimeout:
             watch.too_slow(member, began, timeout)
             raise

@@ -32,7 +32,7 @@ class Transcript:
     Args:
         state: The session's state, as the last run has left it. It is not changed before `keep`.
         message: The message of this run: the next line.
-        members: Who the members are; nobody else speaks under their names.
+        members: Who the members are; nobody else speaks under their names, nor under those of others who have spoken here.
     """
 
     __slots__ = ("_first", "_heard", "_lines", "_number", "message")
@@ -45,7 +45,9 @@ class Transcript:
         self.message = message
         self._number = self._end
         speaker = " ".join(message.sender.split())[:LONGEST_SPEAKER]
-        self._lines.append((f"{speaker} (another)" if speaker in members else speaker, content_text(message.content)))
+        self._lines.append(
+            (f"{speaker} (another)" if speaker in members or speaker in self._heard else speaker, content_text(message.content))
+        )
 
     @property
     def _end(self) -> int:
@@ -53,7 +55,7 @@ class Transcript:
 
     def reword(self, text: str) -> None:
         """Something else is said in the place of the run's message."""
-        self.message = attrs.evolve(self.message, content=text)
+        self.message = attrs.evolve(self.message, content=text)  # type: ignore[misc]  # mypy does not know that a message is an attrs class
         at = self._number - self._first
         self._lines[at] = (self._lines[at][0], text)
 

@@ -141,6 +141,25 @@ async def test_all_members_paused_is_an_error_that_says_so() -> None:
             await swarm.ask("Hello")
 
 
+async def test_a_swarm_may_be_a_member_of_a_swarm_and_answers_as_one() -> None:
+    told: list[tuple[str, llm.Complete]] = []
+    async with swarm_system({"a": [over("inner", message="Yours."), "a again."]}, told) as (system, swarm):
+        models = [await system.spawn(llm.Scripted, script) for script in ([over("y")], ["I am y.", "Still y."])]
+        inner = {name: rt.Agent.spec(model=model) for name, model in zip("xy", models, strict=True)}
+        await swarm.ask(rt.AddMember("inner", rt.Swarm.spec(inner, description="Knows the rest.")))
+        assert [((answer := await swarm.ask(text)).sender, answer.content) for text in ("Hello", "More")] == [
+            ("inner", "I am y."),
+            ("inner", "Still y."),
+        ]
+        memory = await swarm.ask(rt.GetMemory(path="inner.y"))
+        assert [message.content for message in memory.messages] == [
+            "a: user: Hello\n    a: Yours.\nx: Handed over to y",
+            "I am y.",
+            "More",
+            "Still y.",
+        ]
+
+
 # -- routes --------------------------------------------------------------------------------------------------------------------------------------------------
 
 
