@@ -156,6 +156,11 @@ class ArtifactStore:
         if not of_owner:
             del self._of_owner[kept.owner], self._characters[kept.owner]
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is kept at this moment."""
+        return not self._kept
+
     def forget(self, owner: Owner) -> int:
         """Drop all that is kept for an owner, whose conversation has ended. Returns how many outputs that were."""
         with self._lock:

@@ -130,7 +130,11 @@ async def carry_out(turn: Turn, call: ToolCall) -> Outcome:
         turn.past.append((call.name, call.arguments, outcome.text))
     if turn.edits:
         outcome = told_of_edit(outcome, turn.edits.pop(call.id, None))
-    return outcome if isinstance(outcome, ParkedCall) else await finish(turn, call, outcome)
+    if isinstance(outcome, ParkedCall):
+        return outcome
+    if not outcome.ok or outcome.artifact is not None or turn.streamed or turn.parked is not None or "after_tool_result" in turn.d.phases:
+        return await finish(turn, call, outcome)
+    return result_step(turn, call, outcome)  # all that `finish` would do
 
 
 async def guarded(turn: Turn, seat: Seat, message: Any) -> Any:

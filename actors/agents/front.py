@@ -64,6 +64,11 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
             self._keeper = Keeper(sessions)
         self._running: dict[str, Interrupter] = {}
         self._vouchers = Vouchers()
+        self._found: tuple[Any, str, str] = (
+            None,
+            "",
+            "",
+        )  # the last authority that asked, for which session of its own, and the key of that
         self._idle = idle
         self._path = ""
         self._sessions: Virtual[Any]
@@ -209,8 +214,10 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
 
     def _key(self, session: object, subject: str | None = None, tenant: str | None = None) -> str:
         """The key of a subject's session. Raises BadInput, and Denied for somebody else's."""
-        name = checked_session(session, self._path)
         security = self.ctx.security
+        if subject is None and tenant is None and security is self._found[0] and session.__class__ is str and session == self._found[1]:
+            return self._found[2]
+        name = checked_session(session, self._path)
         owner, of = security.subject, security.tenant
         if subject is not None or tenant is not None:
             if not self.ctx.is_root and (subject not in (None, owner) or tenant not in (None, of)):
@@ -223,7 +230,10 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
                 raise self.ctx.refusal(error)
             if self.ctx.is_root:
                 owner, of = subject or owner, tenant or (of if subject is None else None)
-        return session_key(name, owner, of)
+            return session_key(name, owner, of)
+        key = session_key(name, owner, of)
+        self._found = security, name, key
+        return key
 
     def _session_of(self, run: object) -> str:
         session = session_of(run) if isinstance(run, str) else ""

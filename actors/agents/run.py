@@ -212,6 +212,7 @@ class Turn:
         return await self._loop()
 
     async def _loop(self) -> AgentMessage:
+        d = self.d
         while True:
             completion = await self._ask_model()
             if self.streamed:
@@ -224,8 +225,8 @@ class Turn:
                     return await self._end(answer)
                 if self.answering.corrected:
                     continue
-            elif not calls and self.d.parser is None:
-                return await self._end(await self._answer(completion))
+            elif not calls and d.parser is None:
+                return await self._end(await self._answer(completion) if d.stages or not completion.text else self._plain(completion))
             found: dict[str, Step] = {}
             if self.d.parser is not None and not calls:
                 parsed = self.d.parser.parse(completion.text, truncated=completion.finish_reason == "length")
@@ -250,7 +251,9 @@ class Turn:
             wanted = [call for call in calls if call.id not in found] if found else calls
             if self.parked is not None:
                 checkpoint(self, found, wanted)
-            if wanted:
+            if len(wanted) == 1 and self.handing is None and not self.streamed:
+                self.outcomes[wanted[0].id] = await carry_out(self, wanted[0])
+            elif wanted:
                 carry = all_at_once if self.handing is None else self.handing.carry
                 await carry(self, wanted, carry_out, _id_of_call)
             await self._take(step)
@@ -274,7 +277,8 @@ class Turn:
     async def _ask_model(self) -> Completion:
         d, spent = self.d, self.spent
         await trio.lowlevel.checkpoint_if_cancelled()  # a tool may have shielded itself; the run ends all the same
-        request = await self._request()
+        instructions = d.instructions
+        request = self._request(instructions if isinstance(instructions, str) else await self._instructions())
         if "before_model_request" in d.phases:
             request = await self.run_hooks("before_model_request", request)
         most = spent.before_model(request)
@@ -292,15 +296,17 @@ class Turn:
             completion = await self.run_hooks("after_model_response", completion)
         return completion if len(completion.tool_calls) < 2 else _with_ids_of_their_own(completion)
 
-    async def _request(self) -> Complete:
+    async def _instructions(self) -> Any:
+        """What the function of a conversation gives that the instructions are."""
+        d = self.d
+        instructions: Any = d.instructions
+        instructions = instructions(Conversation(self.state.items + tuple(self.items), d.name, "", d.parser))
+        return instructions if isinstance(instructions, str) else await instructions
+
+    def _request(self, instructions: Any) -> Complete:
         d = self.d
         asking = d.asking
-        instructions: Any = d.instructions
         items = self.state.items + tuple(self.items)
-        if not isinstance(instructions, str):
-            instructions = instructions(Conversation(items, d.name, "", d.parser))
-            if not isinstance(instructions, str):
-                instructions = await instructions
         answering = self.answering
         if answering is not None and answering.instructions:
             instructions = f"{instructions}\n\n{answering.instructions}" if instructions else answering.instructions
@@ -373,6 +379,10 @@ class Turn:
         await emit(event)
 
     # -- the end -------------------------------------------------------------------------------------------------------------------------------------
+
+    def _plain(self, completion: Completion) -> AgentMessage:
+        """The answer in words, where nothing stands between."""
+        return self.reply(completion.text, partial=completion.finish_reason in CUT)
 
     async def _answer(self, completion: Completion) -> AgentMessage:
         """The answer in words."""

@@ -22,6 +22,7 @@ from retinue.actors.runtime.forwarding import forward
 from retinue.actors.runtime.interrupting import Interrupter
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
+from retinue.actors.runtime.relaying import hand_over
 from retinue.actors.runtime.spending import Budget
 from retinue.actors.runtime.tasks import OwnedTask, start_owned
 from retinue.actors.runtime.timers import Timers
@@ -140,11 +141,13 @@ class ActorContext:
     def _turn(self) -> Delivery:
         turn: Any = current()
         cell = self._cell
-        if turn.__class__ is not Delivery or turn.cell is not cell or (turn.thread or cell.kernel.thread) != get_ident():
-            raise NoContext(
-                f"this is no turn of {self._cell.path}: self.ctx speaks of the message that the actor is handling, in the task or thread that handles it"
-            )
-        return turn
+        if turn.__class__ is Delivery and turn.cell is cell:
+            suspension = turn.suspension
+            if get_ident() == (cell.kernel.thread if suspension is None else suspension.thread or cell.kernel.thread):
+                return turn
+        raise NoContext(
+            f"this is no turn of {self._cell.path}: self.ctx speaks of the message that the actor is handling, in the task or thread that handles it"
+        )
 
     @property
     def message(self) -> Any:
@@ -160,6 +163,9 @@ class ActorContext:
     @property
     def security(self) -> SecurityContext:
         """The effective context: what the current message was sent under, narrowed by this actor's grant. What the handler sends carries it."""
+        turn = current()
+        if turn.__class__ is Delivery and turn.cell is self._cell and turn.suspension is None and get_ident() == turn.cell.kernel.thread:
+            return turn.security  # type: ignore[no-any-return]  # as nearly always, and asked for often
         return self._turn().security
 
     @property
@@ -327,7 +333,10 @@ class ActorContext:
         A message that nobody waits for is simply told on. Raises what `tell` raises, and DefinitionError for a ref of another system. Where it raises, this
         actor still has the request to answer.
         """
-        forward(self._cell, self._turn(), self._find_slot, ref, message, context)
+        turn = self._turn()
+        if context is None and isinstance(ref, Ref) and hand_over(turn, ref._cell, message):
+            return
+        forward(self._cell, turn, self._find_slot, ref, message, context)
 
     def defer(self) -> Deferred:
         """Takes the reply slot of the current request away, to answer it later; the actor goes on to its next message. What the handler returns is ignored then."""

@@ -13,7 +13,6 @@ from retinue.actors.runtime.due import deadline_of, handed_on
 from retinue.actors.runtime.handlers import DEF
 from retinue.actors.runtime.names import cell_of
 from retinue.actors.runtime.ref import Ref
-from retinue.actors.runtime.relaying import hand_over
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError
 
@@ -31,8 +30,6 @@ def forward(
 ) -> None:
     """`ActorContext.forward`, for a turn of the cell. `find_slot` finds the slot of the turn's message, or says why there is none to give away."""
     kernel = cell.kernel
-    if context is None and isinstance(ref, Ref) and ref._cell.kernel is kernel and hand_over(kernel, turn, ref._cell, message):
-        return
     check_stack(STEP_DEPTH)
     if turn.thread:
         raise DefinitionError("a blocking actor cannot forward; ask or tell the target")

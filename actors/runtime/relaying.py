@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 import trio
-from trio.lowlevel import current_task, enable_ki_protection
+from trio.lowlevel import checkpoint, current_task, enable_ki_protection
 
 from retinue.actors.runtime import lifecycle, outcomes
 from retinue.actors.runtime.asking import breathe_now_and_then, leave_scope, wait_for_answer
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["hand_over", "relayed"]
 
 
-def hand_over(kernel: Kernel, turn: Delivery, target: Cell, message: Any) -> bool:
+def hand_over(turn: Delivery, target: Cell, message: Any) -> bool:
     """Hands the request of a turn over to an idle actor, for the turn's asker to take up as soon as its handler has ended; False where that has to be done step by step.
 
-    The caller has seen to it that the turn is in force, in its system's own thread, and that the target is of the same system.
+    The caller has seen to it that the turn is in force, in its own thread.
     """
+    kernel = target.kernel
     handler = target.handlers.get(message.__class__)
     if (
         handler is None
@@ -54,7 +55,7 @@ def hand_over(kernel: Kernel, turn: Delivery, target: Cell, message: Any) -> boo
         return False
     if target.state != IDLE or target.closed or target.queue is not None or target.extra is not None or target.relays:
         return False
-    if not kernel.plain or kernel.lookers or not kernel.parked or kernel.faults is not None:
+    if not kernel.plain or kernel.lookers or not kernel.parked or kernel.faults is not None or turn.cell.kernel is not kernel:
         return False
     check_stack(STEP_DEPTH)  # for this, and for `relayed`, which runs nearer to the stack's bottom
     source = turn.source
@@ -130,8 +131,11 @@ async def relayed(delivery: Delivery, slot: AskSlot) -> Any:
             drop_wait(asker, handed)
         handed.message = handed.source = None
         cell.settle()
-        kernel.notice_quiet()
-        await breathe_now_and_then(kernel)
+        if kernel.quiet_waiters:
+            kernel.notice_quiet()
+        kernel.breaths = breaths = kernel.breaths + 1
+        if not breaths & 63:
+            await kernel.breathe(checkpoint)
         return value
     try:
         if error is None:

@@ -6,13 +6,15 @@ import importlib
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 
 import click
 
 from benchmarks import machine
+from benchmarks.agents.apart import Apart
 from benchmarks.agents.sessions import CONNECTIONS, SessionsResult, measure_sessions
 from benchmarks.agents.tokens import BARE, PIECES, TokensResult, measure_tokens
-from benchmarks.harness import Contender, Timed, gc_policy, interleave, ratios, spread
+from benchmarks.harness import Block, Contender, Timed, gc_policy, interleave, ratios, spread
 from benchmarks.results import RESULTS, Row, facts_list, joined, marked, plain, put_part
 
 __all__ = ["CONTENDERS", "FASTER", "OURS", "agents", "load", "sessions_table", "tokens_table", "turns_table"]
@@ -171,12 +173,8 @@ def agents(quick: bool, only: list[str], rounds: int | None, seconds: float | No
 
     with gc_policy("tuned"):
         if "turns" in only:
-            contenders, absent = load(CONTENDERS)
-            for name, reason in absent.items():
-                click.echo(f"without {name}: {reason}")
-            blocks = {contender.name: contender.blocks["turn"] for contender in contenders}
-            timed = interleave(blocks, rounds=rounds, seconds=seconds, progress=lambda name: _progress(f"turns: {name}"))
-            show("turns of an agent", TURNS, turns_table(timed, {name: block.note for name, block in blocks.items()}))
+            timed, notes = _measure_turns(rounds, seconds)
+            show("turns of an agent", TURNS, turns_table(timed, notes))
         if "sessions" in only:
             show(
                 "sessions at once", SESSIONS, sessions_table([measure_sessions(sessions or (50 if quick else 10_000), progress=_progress)])
@@ -186,6 +184,21 @@ def agents(quick: bool, only: list[str], rounds: int | None, seconds: float | No
     if write:
         put_part(_part(facts, METHOD.format(rounds=rounds, seconds=seconds), tables))
         click.echo(f"\nwritten: {RESULTS.name}")
+
+
+def _measure_turns(rounds: int, seconds: float) -> tuple[dict[str, Timed], dict[str, str]]:
+    """Every contender in a process of its own, block by block in turns; figures and notes by name."""
+    with ExitStack() as stack:
+        blocks: dict[str, Block] = {}
+        for name in CONTENDERS:
+            _progress(f"turns: {name} starts")
+            contender = stack.enter_context(Apart(name, "turn"))
+            if contender.missing:
+                click.echo(f"without {name}: {contender.missing}")
+            else:
+                blocks[name] = contender.block
+        timed = interleave(blocks, rounds=rounds, seconds=seconds, progress=lambda name: _progress(f"turns: {name}"))
+    return timed, {name: block.note for name, block in blocks.items()}
 
 
 def _part(facts: Mapping[str, str], method: str, tables: Mapping[str, tuple[str, list[Row]]]) -> str:

@@ -1,0 +1,115 @@
+"""A contender in a process of its own: nobody's imports, heap and caches are in another's way. `python -m benchmarks.agents.apart NAME` is what runs there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks.harness import Block, BrokenBlock, gc_policy
+
+__all__ = ["Apart", "main"]
+
+ROOT = Path(__file__).parents[2]
+
+ENDING = 60.0
+"""Seconds in which the process must end when it is told to."""
+
+
+class Apart:
+    """A contender whose blocks run in a process of its own, one after the other as they are asked for; a context manager. While others run theirs it waits for its input.
+
+    Args:
+        name: The contender.
+        measure: Which of its blocks.
+
+    Attributes:
+        version, note: The contender's, as it says them itself.
+        missing: Why it cannot run, where it cannot be imported; else "".
+    """
+
+    def __init__(self, name: str, measure: str) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.agents.apart", name, measure],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        try:
+            said = self._line()
+        except BaseException:
+            self._kill()
+            raise
+        self.missing: str = said.get("missing", "")
+        self.version: str = said.get("version", "")
+        self.note: str = said.get("note", "")
+
+    @property
+    def block(self) -> Block:
+        """What it does, to be timed."""
+        return Block(self._run, note=self.note)
+
+    def _run(self, count: int) -> float:
+        assert self._process.stdin is not None
+        try:
+            print(json.dumps({"count": count}), file=self._process.stdin, flush=True)
+        except OSError:
+            pass  # it has ended: what it said before is told
+        return float(self._line()["seconds"])
+
+    def _line(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise BrokenBlock(f"the process of {self.name} has ended with exit code {self._process.wait(ENDING)}; its error stands above")
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                assert self._process.stdin is not None
+                self._process.stdin.close()
+                self._process.wait(ENDING)
+        finally:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
+
+
+def main(name: str, measure: str) -> None:
+    """Runs blocks of one contender as they are asked for, until the input ends."""
+    from benchmarks.agents.command import load
+
+    logging.getLogger("retinue").addHandler(logging.NullHandler())
+    logging.getLogger("retinue").propagate = False
+    out, sys.stdout = sys.stdout, sys.stderr  # whatever a framework prints is no line of ours
+    contenders, absent = load([name])
+    if not contenders:
+        print(json.dumps({"missing": absent[name]}), file=out, flush=True)
+        return
+    block = contenders[0].blocks[measure]
+    print(json.dumps({"version": contenders[0].version, "note": block.note}), file=out, flush=True)
+    with gc_policy("tuned"):
+        for line in sys.stdin:
+            print(json.dumps({"seconds": block.run(json.loads(line)["count"])}), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
