@@ -25,11 +25,13 @@ A run that ends in one of these is never a success; what each says of the sessio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.security.errors import RetinueError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from retinue.actors.llm.usage import Usage
 
 __all__ = [
@@ -264,9 +266,9 @@ class VoteUndecided(TeamError):
 
     code: ClassVar[str] = "vote.undecided"
 
-    def __init__(self, text: str, *, votes: tuple[tuple[str, int], ...] = ()) -> None:
+    def __init__(self, text: str, *, votes: Iterable[Sequence[Any]] = ()) -> None:
         super().__init__(text)
-        self.votes = votes
+        self.votes: tuple[tuple[str, int], ...] = tuple((answer, count) for answer, count in votes)
 
 
 class BadState(AgentError, ValueError):

@@ -72,6 +72,12 @@ def _integer(value: Any) -> bool:
     return type(value) is int
 
 
+def _counts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(each, list | tuple) and len(each) == 2 and type(each[0]) is str and type(each[1]) is int for each in value
+    )
+
+
 def _seconds_or_none(value: Any) -> bool:
     return value is None or (type(value) in (int, float) and abs(value) < math.inf)
 
@@ -166,7 +172,7 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.NoSuchMember: Crossing(404, _texts("name")),
     e.MemberPaused: Crossing(409, _texts("name")),
     e.TeamDiverged: Crossing(500),
-    e.VoteUndecided: Crossing(409),
+    e.VoteUndecided: Crossing(409, (_Field("votes", "votes", _counts),)),
     e.BadState: Crossing(422),
     e.UnknownStateKey: Crossing(422, _texts("key")),
     e.ModelError: Crossing(502, _MODEL),
