@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from retinue.actors.agents.agent_tools import agent_tool
 from retinue.actors.agents.message import AgentMessage
-from retinue.actors.agents.teams.agent_tools import agent_tool
 from retinue.actors.agents.teams.fallback import RETRIES, SECONDS, Fallback
 from retinue.actors.agents.teams.members import Member, read_members
 from retinue.actors.agents.teams.outcomes import checked_number, checked_seconds
@@ -70,6 +70,7 @@ class Supervisor(Team):
         if len(given) == 1:
             raise DefinitionError("Supervisor(workers=…): there are none: give them by name, {'research': rt.Agent.spec(model=…)}")
         super().__init__(given, **options)
+        self._seconds = worker_seconds * (retries + 1)
 
     async def forward(self, run: TeamRun) -> AgentMessage:
         """Asks the lead, with a tool for each worker that is not paused."""
