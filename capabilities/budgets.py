@@ -100,7 +100,7 @@ class Queued:
     def __init__(
         self,
         accounts: tuple[Account, ...],
-        want: Callable[[Amounts], Amounts],
+        want: Callable[[Amounts, Amounts], Amounts],
         deadline_ms: int,
         wake: Callable[[], object],
         behind: Account,
@@ -164,7 +164,7 @@ class Ledger:
     def lease(
         self,
         accounts: Iterable[Account],
-        want: Callable[[Amounts], Amounts],
+        want: Callable[[Amounts, Amounts], Amounts],
         *,
         deadline_ms: int = NEVER,
         wake: Callable[[], object] = lambda: None,
@@ -176,8 +176,8 @@ class Ledger:
 
         Args:
             accounts: Those of a context: `context.accounts`.
-            want: How much is to be reserved, of what there would be without the leases of others (2**63 - 1 where nothing limits a resource). Plain arithmetic: it
-                is called in the middle of a step, and again whenever the lease may be had.
+            want: How much is to be reserved, of what there would be without the leases of others, and what there is (2**63 - 1 where nothing limits a resource):
+                what is more than there is, is waited for. Plain arithmetic: it is called in the middle of a step, and again whenever the lease may be had.
             deadline_ms: When the lease expires, where that is sooner than every account.
             wake: Called once, from any thread and outside of any step, when one that had to wait has its `reservation` or its `error`.
 
@@ -293,7 +293,7 @@ class Ledger:
         return made
 
     def _lease(
-        self, union: tuple[Account, ...], want: Callable[[Amounts], Amounts], deadline: int, wake: Callable[[], object]
+        self, union: tuple[Account, ...], want: Callable[[Amounts, Amounts], Amounts], deadline: int, wake: Callable[[], object]
     ) -> Reservation | Queued:
         found = self._find_lease(union, want, deadline, self._waiting)
         if isinstance(found, Reservation):
@@ -309,25 +309,20 @@ class Ledger:
         return queued
 
     def _find_lease(
-        self, union: tuple[Account, ...], want: Callable[[Amounts], Amounts], deadline: int, before: Iterable[Queued]
+        self, union: tuple[Account, ...], want: Callable[[Amounts, Amounts], Amounts], deadline: int, before: Iterable[Queued]
     ) -> Reservation | Account:
         """The lease, or the account on which others are in its way. Raises where it cannot be had."""
         if (deadline != NEVER or self._expiring) and deadline <= self._sweep():
             raise Expired("the budget has expired, and nothing was reserved. Ask whoever gave it for another context.")
         leased = self._leased
-        lefts = [_with_leased(account, leased.get(account)) for account in union]
-        wanted = want(
-            Amounts(
-                min([UNLIMITED, *[left.calls for left in lefts]]),
-                min([UNLIMITED, *[left.tokens for left in lefts]]),
-                min([UNLIMITED, *[left.cost_micro_usd for left in lefts]]),
-            )
-        )
+        frees = [_left(account) for account in union]
+        lefts = [_with_leased(account, left, leased.get(account)) for account, left in zip(union, frees, strict=True)] if leased else frees
+        wanted = want(_smallest(lefts), _smallest(frees))
         amounts = _checked_amounts(wanted.calls, wanted.tokens, wanted.cost_micro_usd)
         for account, left in zip(union, lefts, strict=True):
             _check_left(account, amounts, left)
-        for account in union if leased else ():
-            if account in leased and not _is_within(amounts, _left(account)):
+        for account, free in zip(union, frees, strict=True):
+            if not _is_within(amounts, free):
                 return account
         for other in before:
             if other._behind in union:
@@ -480,9 +475,16 @@ def _is_within(amounts: Amounts, left: Amounts) -> bool:
     return amounts.calls <= left.calls and amounts.tokens <= left.tokens and amounts.cost_micro_usd <= left.cost_micro_usd
 
 
-def _with_leased(account: Account, leased: Amounts | None) -> Amounts:
+def _smallest(lefts: list[Amounts]) -> Amounts:
+    return Amounts(
+        min([UNLIMITED, *[left.calls for left in lefts]]),
+        min([UNLIMITED, *[left.tokens for left in lefts]]),
+        min([UNLIMITED, *[left.cost_micro_usd for left in lefts]]),
+    )
+
+
+def _with_leased(account: Account, left: Amounts, leased: Amounts | None) -> Amounts:
     """What the account itself has left, and what is leased of it besides."""
-    left = _left(account)
     if leased is None:
         return left
     caps = account.caps

@@ -135,28 +135,40 @@ class Charge:
                 )
         answer: int | None = None
 
-        def want(left: Amounts) -> Amounts:
+        def want(left: Amounts, free: Amounts) -> Amounts:
             nonlocal answer
-            answer = self._answer(left)
+            answer = self._answer(left, free)
             return self._worst(left, answer)
 
         self._reservation = await self._budget.lease(want)
         given = self._given
         self.request = given if answer == given.max_tokens else attrs.evolve(given, max_tokens=answer)
 
-    def _answer(self, left: Amounts) -> int | None:
-        """How many tokens the answer may have; None where nothing limits it."""
-        asked, tariff = self._given.max_tokens, self._tariff
-        most: list[int] = [] if asked is None else [asked]
-        if left.tokens != UNLIMITED:
-            rest = left.tokens - self._prompt
-            most.append(rest if asked is not None else max(min(rest, LEAST_ANSWER), rest // 4))
-        if tariff is not None and left.cost_micro_usd != UNLIMITED:
-            rest = left.cost_micro_usd - tariff.prompt
-            affordable, fourth = tariff.answer(rest), tariff.answer(rest // 4)
-            if affordable is not None and fourth is not None:
-                most.append(affordable if asked is not None else max(min(affordable, LEAST_ANSWER), fourth))
-        return max(1, min(most)) if most else None
+    def _answer(self, left: Amounts, free: Amounts) -> int | None:
+        """How many tokens the answer may have, of what is left, and what of that nobody has reserved; None where nothing limits it."""
+        asked = self._given.max_tokens
+        whole = self._room(left)
+        if whole is None:
+            return asked
+        if asked is not None:
+            return max(1, min(asked, whole))
+        least = min(whole, LEAST_ANSWER)
+        fourth = self._room(left, share=4)
+        now = self._room(free)
+        assert fourth is not None
+        assert now is not None
+        return max(1, least, min(fourth, now))
+
+    def _room(self, amounts: Amounts, share: int = 1) -> int | None:
+        """How many tokens of an answer there is room for in these amounts, or in that share of them, the request taken off; None where nothing limits it."""
+        rooms: list[int] = []
+        if amounts.tokens != UNLIMITED:
+            rooms.append((amounts.tokens - self._prompt) // share)
+        if self._tariff is not None and amounts.cost_micro_usd != UNLIMITED:
+            room = self._tariff.answer((amounts.cost_micro_usd - self._tariff.prompt) // share)
+            if room is not None:
+                rooms.append(room)
+        return min(rooms) if rooms else None
 
     def _worst(self, left: Amounts, answer: int | None) -> Amounts:
         tokens = 0 if left.tokens == UNLIMITED or answer is None else self._prompt + answer

@@ -64,13 +64,14 @@ class Budget:
             )
         )
 
-    async def lease(self, want: Callable[[Amounts], Amounts]) -> Reservation:
+    async def lease(self, want: Callable[[Amounts, Amounts], Amounts]) -> Reservation:
         """Reserves for something short that is certain to end by itself, such as one exchange with a model; waits where only such leases of others are in the way.
 
         It waits as long as the current message has; what it waits for holds nothing and waits for nothing. Not from a blocking actor's thread.
 
         Args:
-            want: How much is wanted, of what there would be without the leases of others: plain arithmetic on `Amounts` (2**63 - 1 where nothing limits a resource).
+            want: How much is wanted, of what there would be without the leases of others, and what there is: plain arithmetic on `Amounts` (2**63 - 1 where nothing
+                limits a resource). What is more than there is, is waited for.
 
         Raises:
             BudgetExceeded: That would not be left either; nothing was reserved.
