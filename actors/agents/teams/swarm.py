@@ -12,7 +12,7 @@ import trio
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import BadInput, HookBlocked, MemberPaused, NoSuchMember, RoutingFailed
 from retinue.actors.agents.front import IDLE, SESSIONS
-from retinue.actors.agents.handoffs import HANDOFF, MOST, Handoff, HandOver
+from retinue.actors.agents.handoffs import HANDOFF, MOST, Handoff, HandOver, handoffs_of
 from retinue.actors.agents.hooks import HookContext, compile_hooks
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.guards import HandoffGuards, Watch
@@ -115,6 +115,7 @@ class Swarm(Team):
         if self._hooks and not self._hooks.has("on_handoff"):
             raise DefinitionError('Swarm(hooks=…): a swarm calls hooks at "on_handoff", and none of these is one of that phase')
         self._chooser: Ref[Deployment] | None = None
+        self._offers: tuple[Any, dict[str, tuple[Handoff, ...]]] = ((), {})
 
     async def on_start(self) -> None:
         """Starts the members, and the model that chooses among them where there is one."""
@@ -268,20 +269,32 @@ class Swarm(Team):
         if not wanted:
             return ()
         members = run.members
-        found: dict[str, Handoff] = {}
+        state = (members, *self._roster)
+        if self._offers[0] != state:  # most often nobody has come or gone, and the same tools are offered again
+            self._offers = (state, {})
+        offered = self._offers[1].get(source)
+        if offered is None:
+            offered = self._offers[1][source] = self._offer(run, source, wanted, members)
+        return offered
+
+    def _offer(self, run: TeamRun, source: str, wanted: Iterable[str | Handoff], members: Sequence[str]) -> tuple[Handoff, ...]:
+        known, found = {member.name: member.description for member in self._roster}, dict[str, Handoff]()
         for one in wanted:
             if isinstance(one, Handoff):
-                found[one.target] = one if one.description else attrs.evolve(one, description=_description(run, one.target))
+                found[one.target] = one if one.description else attrs.evolve(one, description=known.get(one.target, ""))
             else:
                 for name in members if one == ANY else (one,):
                     if name not in found and name in members:
-                        found[name] = Handoff(name, _description(run, name))
+                        found[name] = Handoff(name, known.get(name, ""))
         offered = tuple(each for name, each in found.items() if name != source and name in members)
         if len(offered) > MOST:
             raise DefinitionError(
                 f"{run.path}: {source!r} may hand over to {len(offered)} members, and no model chooses among more than {MOST}: say to whom, Swarm(handoffs={{…}})"
             )
-        return offered
+        try:
+            return handoffs_of(offered)
+        except ValueError as error:
+            raise DefinitionError(f"{run.path}, Swarm(handoffs=…) of {source!r}: {error}") from None
 
     def _about(self, run: TeamRun) -> HookContext:
         return HookContext(run.path, run.session, run.subject, run.tenant)

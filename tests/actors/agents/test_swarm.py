@@ -219,6 +219,21 @@ async def test_a_tool_of_a_member_with_the_name_of_a_handoff_is_told_of_at_once(
             await swarm.ask("Hello")
 
 
+async def test_two_handoffs_that_are_called_alike_are_told_of_by_their_names() -> None:
+    handoffs = {"a": ["b", rt.Handoff("c", tool_name="transfer_to_b")]}
+    async with swarm_system({"a": [], "b": [], "c": []}, handoffs=handoffs) as (_, swarm):
+        with pytest.raises(rt.DefinitionError, match="handoffs to 'b' and 'c' are both called by 'transfer_to_b'"):
+            await swarm.ask("Hello")
+
+
+async def test_more_members_than_a_model_can_choose_among_are_told_of() -> None:
+    async with rt.ActorSystem("swarm") as system:
+        odd = await system.spawn(Claiming)
+        swarm = await system.spawn(rt.Swarm, {f"m{number}": odd for number in range(130)})
+        with pytest.raises(rt.DefinitionError, match="may hand over to 129 members.*handoffs="):
+            await swarm.ask("Hello")
+
+
 # -- guards --------------------------------------------------------------------------------------------------------------------------------------------------
 
 
