@@ -15,7 +15,7 @@ from retinue.actors.llm.completion import ToolCall
 from retinue.actors.llm.events import ToolCallDelta
 from retinue.actors.llm.texts import Mender, whole
 
-__all__ = ["MOST_CALLS", "CallPieces", "TooManyCalls"]
+__all__ = ["MOST_CALLS", "CallPieces", "TooManyCalls", "is_object", "without_half_characters"]
 
 MOST_CALLS = 256
 """The most tool calls of one answer."""
@@ -178,7 +178,7 @@ class CallPieces:
             if not truncated and not arguments.strip():
                 arguments = "{}"  # no arguments, as endpoints write it for tools without parameters
             elif "\\u" in arguments:
-                arguments = _without_half_characters(arguments)
+                arguments = without_half_characters(arguments)
             name = self._names.get(call.name, call.name)
             provider_id = call.given_id if call.given_id and call.given_id != call.id else None
             found.append(ToolCall(call.id, name, arguments, provider_id, truncated))
@@ -204,7 +204,7 @@ def is_object(text: str) -> bool:
         return False
 
 
-def _without_half_characters(text: str) -> str:
+def without_half_characters(text: str) -> str:
     """Replace lone surrogates that are written as escapes: they would come to life in whoever decodes the arguments."""
     if not is_object(text):
         return text

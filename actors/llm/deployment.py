@@ -351,7 +351,7 @@ class Local(_Alone):
             model=self._server.model,
             base_url=self._server.url,
             api_key=self._server.key,
-            profile=attrs.evolve(LLAMACPP, tools=self._tools),
+            profile=attrs.evolve(LLAMACPP, tools="llguidance" if self._tools == "schema" else "native"),
             timeouts=self._timeouts,
             proxies=False,
         )

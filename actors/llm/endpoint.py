@@ -90,7 +90,9 @@ class Endpoint:
         query = urlencode(self.profile.query)
         self._url = f"{self.address}{self.profile.path}{'?' if query else ''}{query}"
         self._payloads = Payloads(self.profile, self.model)
-        self._tool_mode = ToolMode(self.profile.output, where=self._where) if self.profile.tools == "schema" else None
+        self._tool_mode: ToolMode | None = None
+        if self.profile.tools != "native":
+            self._tool_mode = ToolMode(self.profile.output, grammar=self.profile.tools == "llguidance", where=self._where)
         self._without: frozenset[str] = frozenset()
         self._closed = False
         headers = {"accept": "text/event-stream, application/json", "accept-encoding": "identity", "content-type": "application/json"}

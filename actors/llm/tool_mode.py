@@ -26,9 +26,20 @@ __all__ = ["ToolMode"]
 _MOST_KEPT = 32
 _FORM_REFUSED = (400, 422)  # the statuses with which servers refuse a schema that they cannot hold a model to
 _STEPS: dict[str, tuple[Firmness, ...]] = {"schema": ("exact", "loose", "told"), "object": ("exact", "told"), "prompt": ("told",)}
-_WEAKER = {"loose": "without the schemas of the arguments", "told": "by the instructions alone"}
+_WEAKER = {
+    "exact": "with a schema in place of a grammar",
+    "loose": "without the schemas of the arguments",
+    "told": "by the instructions alone",
+}
 
 _log = logging.getLogger("retinue.llm")
+
+
+class _NotHeld(Exception):
+    """What a server does with a grammar of llguidance that it cannot read: it lets the model speak freely. Caught here."""
+
+    def __str__(self) -> str:
+        return "the grammar was passed over"
 
 
 class ToolMode:
@@ -40,13 +51,16 @@ class ToolMode:
 
     Args:
         output: How the server is asked for a form; see `Profile.output`.
+        grammar: Whether it is a server of llama.cpp's that takes a grammar of llguidance: then that is tried first.
         where: Which model at which address, for texts.
     """
 
     __slots__ = ("_known", "_steps", "_where")
 
-    def __init__(self, output: Literal["schema", "object", "prompt"] = "schema", *, where: str = "the model") -> None:
-        self._steps = _STEPS[output]
+    def __init__(
+        self, output: Literal["schema", "object", "prompt"] = "schema", *, grammar: bool = False, where: str = "the model"
+    ) -> None:
+        self._steps: tuple[Firmness, ...] = (("grammar",) if grammar else ()) + _STEPS[output]
         self._where = where
         self._known: dict[Any, int] = {}  # which step the server takes, where it is not the first
 
@@ -81,11 +95,13 @@ class ToolMode:
             except ModelRefused as error:
                 if begun or type(error) is not ModelRefused or error.status not in _FORM_REFUSED or step + 1 >= len(self._steps):
                     raise
+                refused: Exception = error
+            except _NotHeld as error:
                 refused = error
             step += 1
             reason = f"{self._where} cannot be held to the form of these tools and is asked {_WEAKER[self._steps[step]]}: {refused}"
-            _log.warning(reason)
-            yield Retrying(reason, step + 1, 0.0, refused.code)
+            _log.log(logging.INFO if self._steps[step] == "exact" else logging.WARNING, reason)
+            yield Retrying(reason, step + 1, 0.0, ModelRefused.code)
 
     def _remember(self, key: object, step: int) -> None:
         if step and self._known.get(key) != step:
@@ -102,7 +118,10 @@ class ToolMode:
             async with aclosing(ask(rewritten(request, firmness))) as events:
                 async for event in events:
                     if type(event) is TextDelta:
-                        for found in reader.feed(event.text):
+                        founds = reader.feed(event.text)
+                        if firmness == "grammar" and reader.is_prose:
+                            raise _NotHeld
+                        for found in founds:
                             yield found
                         continue
                     if type(event) is Completed:

@@ -11,7 +11,7 @@ import re
 import secrets
 from typing import Any, Protocol
 
-from retinue.actors.llm.calls import MOST_CALLS, is_object
+from retinue.actors.llm.calls import MOST_CALLS, is_object, without_half_characters
 from retinue.actors.llm.completion import ToolCall
 from retinue.actors.llm.errors import BadReply
 from retinue.actors.llm.events import ModelEvent, TextDelta, ToolCallDelta
@@ -155,19 +155,25 @@ class ReplyReader:
         is_json: As given.
     """
 
-    __slots__ = ("_calls", "_fed", "_in_answer", "_late", "_prose", "_salt", "_text", "_unread", "_value", "is_json")
+    __slots__ = ("_calls", "_fed", "_in_answer", "_late", "_mender", "_prose", "_salt", "_text", "_unread", "_value", "is_json")
 
     def __init__(self, *, is_json: bool = False, salt: str | None = None) -> None:
         self.is_json = is_json
         self._salt = secrets.token_hex(6) if salt is None else salt
         self._fed: list[str] = []
         self._unread: list[str] = []  # what is not known yet to be anything; read at the end at the latest
+        self._mender = Mender()
         self._late = False  # it is not looked at before the end
         self._prose = False  # it is no object but words
         self._value: _Value | None = None  # of the first object
         self._in_answer = False  # whether that is an answer, else a call's arguments
         self._text: list[str] = []
         self._calls: list[_Call] = []
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether the model writes words and no object."""
+        return self._prose
 
     @property
     def fed(self) -> str:
@@ -182,7 +188,9 @@ class ReplyReader:
         """The calls, as far as they are read; those that are not whole are marked as truncated."""
         found = []
         for call in self._calls:
-            arguments = whole("".join(call.arguments)).strip()
+            arguments = "".join(call.arguments).strip()
+            if "\\u" in arguments:
+                arguments = without_half_characters(arguments)
             found.append(ToolCall(call.id, call.name, arguments, None, call.cut and not is_object(arguments)))
         return tuple(found)
 
@@ -190,6 +198,10 @@ class ReplyReader:
         """Take a piece of the model's text, and return what it adds."""
         self._fed.append(piece)
         found: list[ModelEvent] = []
+        self._feed(self._mender.feed(piece), found)
+        return found
+
+    def _feed(self, piece: str, found: list[ModelEvent]) -> None:
         if self._prose:
             self._add(piece, found)
         elif self._value is None:
@@ -198,11 +210,11 @@ class ReplyReader:
             self._unread.append(piece)
         else:
             self._go_on(self._value, piece, found)
-        return found
 
     def finish(self) -> list[ModelEvent]:
         """The reply is over: return what was held back."""
         found: list[ModelEvent] = []
+        self._feed(self._mender.end(), found)
         text, self._unread = "".join(self._unread), []
         if self._value is not None:
             text = text.strip().removeprefix("}").strip()

@@ -14,14 +14,18 @@ from retinue.actors.llm.messages import ChatMessage, Complete, OutputSpec, ToolS
 
 __all__ = ["Firmness", "has_tools", "reply_schema", "rewritten"]
 
-Firmness: TypeAlias = Literal["exact", "loose", "told"]
-"""What a reply is held to: the tools' own schemas, or any object as arguments, or nothing but the instructions."""
+Firmness: TypeAlias = Literal["grammar", "exact", "loose", "told"]
+"""What a reply is held to: the tools' own schemas, by a grammar of llguidance or by a schema; any object as arguments; nothing but the instructions."""
+
+_TIGHT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":", "coerce_one_of": True, "lenient": True}
+"""What llguidance is told beside the schema: no blanks, for which small models spend half of their tokens; and to take what it can."""
 
 _ANY_OBJECT = {"type": "object"}
 _MOST_REPEATED = 100  # grammars unroll bounds; a larger one is checked afterwards only
 _BOUNDS = frozenset(("minLength", "maxLength", "minItems", "maxItems"))
 _SCHEMA_MAPS = frozenset(("properties", "$defs", "definitions"))
 _SCHEMA_LISTS = frozenset(("anyOf", "oneOf", "allOf", "prefixItems"))
+_ADDING = frozenset(("$ref", "anyOf", "oneOf", "allOf"))  # which may bring properties from elsewhere
 _KEPT = frozenset(("type", "enum", "const", "required", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
 
 
@@ -38,18 +42,25 @@ def rewritten(request: Complete, firmness: Firmness) -> Complete:
         firmness: What the reply is held to.
     """
     tools = _callable(request)
-    output, stop = request.output, request.stop
+    output, stop, extra = request.output, request.stop, request.extra
     if tools:
         may_answer = request.tool_choice in (None, "auto")
         messages = _spoken(request.messages, "text in JSON" if output is None else "JSON in JSON")
         messages = _with_instructions(messages, _told(tools, may_answer, output))
-        output = None if firmness == "told" else OutputSpec("reply", reply_schema(tools, may_answer, output, firmness))
+        form = None if firmness == "told" else reply_schema(tools, may_answer, output, firmness)
+        output = None
+        if form is not None and firmness == "grammar":
+            extra = _json(
+                {"grammar": f'%llguidance {{}}\nstart: %json {{"x-guidance":{_json(_TIGHT)},{form[1:]}', **json.loads(extra or "{}")}
+            )
+        elif form is not None:
+            output = OutputSpec("reply", form)
         stop = tuple(_json(text)[1:-1] for text in stop)  # they stand within a JSON string by now
     else:
         messages = _spoken(request.messages, "text")
     return Complete(
         messages, request.max_tokens, request.temperature, stop, request.seed, output=output, reasoning_effort=request.reasoning_effort,
-        extra=request.extra,
+        extra=extra,
     )  # fmt: skip
 
 
@@ -64,19 +75,19 @@ def _callable(request: Complete) -> tuple[ToolSpec, ...]:
 
 
 def _told(tools: tuple[ToolSpec, ...], may_answer: bool, output: OutputSpec | None) -> str:
-    lines = [
-        "Reply with one line of JSON and nothing else: "
-        + ("either a call of a tool, or the answer." if may_answer else "a call of a tool.")
+    # Tried with SmolLM2-135M: small models call where a tool is shown as the line that calls it, and answer else.
+    lines = ['Reply with one line of JSON: {"tool":"NAME","arguments":{}} to call a tool']
+    if not may_answer:
+        lines[0] += "."
+    elif output is None:
+        lines[0] += ', or {"answer":"..."} when you know the answer.'
+    else:
+        lines[0] += f', or {{"answer":VALUE}} when you know the answer. The VALUE has to fit this JSON Schema: {output.schema.strip()}'
+    lines.append("\nTools, with the JSON Schemas of their arguments:")
+    lines += [
+        f'{{"tool":{_json(tool.name)},"arguments":{tool.parameters.strip()}}} {" ".join(tool.description.split())}'.rstrip()
+        for tool in tools
     ]
-    lines.append('A call: {"tool":"NAME","arguments":{}}')
-    if may_answer and output is None:
-        lines.append('The answer: {"answer":"TEXT"}')
-    elif may_answer and output is not None:
-        lines.append(f'The answer: {{"answer":VALUE}}, with a VALUE that fits this JSON Schema: {output.schema.strip()}')
-    lines.append("\nTools:")
-    for tool in tools:
-        about = " ".join(tool.description.split())
-        lines.append(f"- {tool.name}: {about}{' ' if about else ''}Arguments: {tool.parameters.strip()}")
     return "\n".join(lines)
 
 
@@ -89,12 +100,12 @@ def reply_schema(tools: tuple[ToolSpec, ...], may_answer: bool, output: OutputSp
         tools: Those that may be called.
         may_answer: Whether there may be an answer in place of a call.
         output: The form of that answer; None for a text.
-        firmness: "exact", or "loose".
+        firmness: Any but "told".
     """
     definitions: dict[str, Any] = {}
     forms = []
     for number, tool in enumerate(tools):
-        arguments = _placed(json.loads(tool.parameters), f"tool_{number}", definitions) if firmness == "exact" else _ANY_OBJECT
+        arguments = _placed(json.loads(tool.parameters), f"tool_{number}", definitions) if firmness != "loose" else _ANY_OBJECT
         forms.append(_object({"tool": {"const": tool.name}, "arguments": arguments}))
     if may_answer:
         answer: Any = {"type": "string", "minLength": 1}
@@ -124,7 +135,7 @@ def _placed(schema: dict[str, Any], name: str, definitions: dict[str, Any]) -> d
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _kept(schema: Any, root: str, refers: list[str]) -> Any:
+def _kept(schema: Any, root: str, refers: list[str], *, is_part: bool = False) -> Any:
     """What of a schema a grammar can hold a model to. The rest is checked when the arguments are read, and would only make a grammar fail."""
     if not isinstance(schema, dict):
         return {}  # true and false
@@ -138,11 +149,13 @@ def _kept(schema: Any, root: str, refers: list[str]) -> Any:
         elif key in _SCHEMA_MAPS and isinstance(value, dict):
             found[key] = {name: _kept(each, root, refers) for name, each in value.items()}
         elif key in _SCHEMA_LISTS and isinstance(value, list):
-            found[key] = [_kept(each, root, refers) for each in value]
+            found[key] = [_kept(each, root, refers, is_part=key == "allOf" or "properties" in schema) for each in value]
         elif key == "items" and isinstance(value, dict):
             found[key] = _kept(value, root, refers)
         elif key == "additionalProperties":
             found[key] = value if isinstance(value, bool) else _kept(value, root, refers)
+    if "properties" in found and not is_part and found.keys().isdisjoint(_ADDING):
+        found.setdefault("additionalProperties", False)  # else a small model goes on to invent names
     return found
 
 
@@ -197,8 +210,8 @@ def _said(entry: ChatMessage, answers: _Answers) -> str:
 
 
 def _call(call: ToolCall) -> str:
-    arguments = call.arguments.strip() if is_object(call.arguments) else _json({"INVALID_JSON": call.arguments})
-    return f'{{"tool":{_json(call.name)},"arguments":{arguments}}}'
+    arguments = json.loads(call.arguments) if is_object(call.arguments) else {"INVALID_JSON": call.arguments}
+    return _json({"tool": call.name, "arguments": arguments})
 
 
 def _json(value: object) -> str:

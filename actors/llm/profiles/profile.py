@@ -34,6 +34,7 @@ class Profile:
         names_tool: Whether `tool_choice` can name a tool; where not, `required_word` is sent. Default True.
         tools: How the model is told of tools: "native" (the default), or "schema" for models without tool calls: in the instructions, with a
             form to which the server holds each reply, and which is turned back into calls. What `output` says goes for that form, too.
+            "llguidance" is the same with a grammar of that library's, for a server of llama.cpp's that has it: it takes half the tokens.
         strict: Whether `strict` is sent with tools and output forms. Default True.
         parallel_tool_calls: Whether that field is sent, where the request says something of it. Default True.
         output: How a form of the answer is asked for: "schema" (the default), "object" (any JSON object; the schema stands in the
@@ -73,7 +74,7 @@ class Profile:
     call_id: int | None = None
     required_word: str = "required"
     names_tool: bool = True
-    tools: Literal["native", "schema"] = "native"
+    tools: Literal["native", "schema", "llguidance"] = "native"
     strict: bool = True
     parallel_tool_calls: bool = True
     output: Literal["schema", "object", "prompt"] = "schema"
