@@ -116,6 +116,7 @@ class ReAct(Agent):
             raise DefinitionError(f"ReAct(max_turns={max_turns!r:.80}): give how often the model may be asked in one run, 1 or more")
         if limits is not None and not isinstance(limits, RunLimits):
             raise DefinitionError(f"ReAct(limits=…) is a {type(limits).__name__}: give rt.RunLimits(seconds=60)")
+        most: int | None
         if limits is None:
             limits, most = RunLimits(), max_turns or MAX_TURNS
         else:

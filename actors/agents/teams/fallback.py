@@ -61,7 +61,7 @@ class Fallback(Team):
             names = [name for name in run.members if name not in gone] or list(run.members)
             if not names:
                 raise RoutingFailed(f"{run.path}: no member of the team can be asked: all are paused, or there are none")
-            name = names[len(tried) % len(names)] if not gone else names[0]
+            name = min(names, key=lambda each: sum(each == other for other, _ in tried))  # who was tried least, the first of them
             try:
                 answer = await run.ask(name, run.message, timeout=self.seconds)
             except Exception as error:

@@ -88,10 +88,18 @@ class MapReduce(Team):
         """The pieces, then what comes of them."""
         plan: dict[str, Any] = await run.decide(lambda: self._plan(run))
         pieces, sessions = plan["pieces"], plan["sessions"]
-        works = [
-            partial(run.ask, MAPPER, AgentMessage(piece, run.name), session=session)
-            for piece, session in zip(pieces, sessions, strict=True)
-        ]
+        failures: list[Exception] = []
+
+        async def work(piece: Any, session: str) -> AgentMessage:
+            if failures and self.failures == "raise":
+                raise failures[0]  # nothing that comes of it would count
+            try:
+                return await run.ask(MAPPER, AgentMessage(piece, run.name), session=session)
+            except Exception as error:
+                failures.append(error)
+                raise
+
+        works = [partial(work, piece, session) for piece, session in zip(pieces, sessions, strict=True)]
         try:
             found = await run.together(works, at_once=self.at_once, errors="raise" if self.failures == "raise" else "return")
             await run.together([partial(run.forget, MAPPER, session) for session in sessions], at_once=self.at_once)

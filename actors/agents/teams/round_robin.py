@@ -51,7 +51,8 @@ class RoundRobin(GroupChat):
     async def next_speaker(self, chat: Chat) -> str | None:
         """The next member of the round, or the first of the next round."""
         members = chat.run.members
-        number, left = chat.notes.get("round", 0), [name for name in chat.notes.get("left", ()) if name in members]
+        number: int = chat.notes.get("round", 0)
+        left = [str(name) for name in chat.notes.get("left", ()) if name in members]
         if not left:
             if number == self.rounds or not members:
                 return None

@@ -79,6 +79,14 @@ async def test_a_piece_that_fails_ends_the_run_or_is_told_of_as_was_asked_for() 
         assert not play.told.get("reducer")
 
 
+async def test_after_a_failure_that_ends_the_run_no_more_pieces_are_begun() -> None:
+    async with cast() as play:
+        team = await mapper_and_reducer(play, [llm.ModelFailed("503"), *["x"] * 9], split=lines, at_once=1)
+        with pytest.raises(llm.ModelFailed):
+            await team.ask("a\nb\nc")
+        assert not play.told["mapper"]
+
+
 async def test_no_more_pieces_are_worked_on_at_once_than_were_allowed() -> None:
     at_work = most = 0
 

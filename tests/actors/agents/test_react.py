@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
@@ -187,6 +187,10 @@ async def test_what_cannot_be_such_an_agent_is_refused_to_the_spawner(options: d
             await system.spawn(rt.ReAct, **{"model": "scripted:x", **options})
 
 
+PARSER = rt.ReActParser([add])
+
+
+@settings(max_examples=60)
 @given(
     st.text(alphabet='{}":,[]ab \nnthougacislpremx1', max_size=60)
     | st.recursive(
@@ -199,7 +203,7 @@ async def test_what_cannot_be_such_an_agent_is_refused_to_the_spawner(options: d
     st.booleans(),
 )
 def test_whatever_a_model_writes_is_a_call_that_may_be_run_a_conclusion_or_an_error(text: str, truncated: bool) -> None:
-    parsed = rt.ReActParser([add]).parse(text, truncated=truncated)
+    parsed = PARSER.parse(text, truncated=truncated)
     if parsed.status == "error":
         assert parsed.error and not parsed.calls and parsed.said is None
     elif parsed.calls:

@@ -59,6 +59,13 @@ async def test_the_next_one_stands_in_for_a_member_that_fails_and_one_that_has_s
         assert answer.content == "c did it" and [name for name, _ in answer.extra["tried"]] == ["dead", "alive"]
 
 
+async def test_the_members_are_tried_in_turn() -> None:
+    async with cast() as play:
+        members = [await play.agent(f"e{number}", llm.ModelFailed("503"), f"e{number} did it") for number in range(2)]
+        answer = await (await play.system.spawn(rt.Fallback, members)).ask("go")
+        assert (answer.content, [name for name, _ in answer.extra["tried"]]) == ("e0 did it", ["0", "1"])
+
+
 async def test_a_member_that_does_not_answer_in_time_is_tried_again_and_its_run_is_stopped() -> None:
     with_clock = MockClock(autojump_threshold=0)
     trio_now: list[float] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
@@ -143,6 +143,7 @@ conditions = st.recursive(
 talks = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "y", "z"])), max_size=6)
 
 
+@settings(max_examples=60)
 @given(conditions, conditions, talks)
 def test_the_signs_are_what_they_are_in_logic(one: rt.Termination, other: rt.Termination, said: list[tuple[str, str]]) -> None:
     it = talk(*said)
@@ -151,6 +152,7 @@ def test_the_signs_are_what_they_are_in_logic(one: rt.Termination, other: rt.Ter
     assert (one | other).met(it) == (one.met(it) if a else other.met(it))
 
 
+@settings(max_examples=60)
 @given(conditions, talks)
 def test_a_condition_that_is_met_stays_met_as_more_is_said(one: rt.Termination, said: list[tuple[str, str]]) -> None:
     met = [one.met(talk(*said[:count])) is not None for count in range(len(said) + 1)]
