@@ -10,7 +10,7 @@ import trio
 import retinue as rt
 from retinue import llm
 
-__all__ = ["Echo", "Made", "Sender", "Waiting", "contents", "echo", "parked_by", "said", "spawned"]
+__all__ = ["Echo", "Made", "Sender", "Waiting", "contents", "echo", "parked_by", "said"]
 
 
 def echo(request: llm.Complete) -> str:
@@ -87,36 +87,18 @@ class Sender:
 
         self.tool = rt.tool(approval=True)(send)
 
-    def agent(self, *to: str, then: str = "done") -> rt.AgentSpec:
-        """An agent that sends to each, in one reply, for each message that it gets; then it says what became of that."""
+    async def agent(self, system: rt.ActorSystem, *to: str) -> rt.AgentSpec:
+        """An agent that sends to each of them, in one reply, for each message that it gets; then it says what became of that: "yes,no"."""
 
         def model(request: llm.Complete) -> llm.Completion | str:
-            last = request.messages[-1]
-            if last.role == "tool":
-                results = []
-                for message in reversed(request.messages):
-                    if message.role != "tool":
-                        break
-                    results.append("yes" if message.content.startswith("sent") else "no")
-                return f"{then}: {','.join(reversed(results))}"
-            return llm.tool_calls(*(("send", {"to": name}) for name in to))
+            results: list[str] = []
+            for message in reversed(request.messages):
+                if message.role != "tool":
+                    break
+                results.insert(0, "yes" if message.content.startswith("sent") else "no")
+            return ",".join(results) if results else llm.tool_calls(*(("send", {"to": name}) for name in to))
 
-        return rt.Agent.spec(model=Asked(model), tools=[self.tool])
-
-
-class Asked:
-    """Stands for a scripted model in a spec that is made before there is a system; `spawned` fills it in."""
-
-    def __init__(self, script: Any) -> None:
-        self.script = script
-
-
-async def spawned(system: rt.ActorSystem, spec: rt.AgentSpec) -> rt.AgentSpec:
-    """The spec with its model spawned."""
-    model = spec.options["model"]
-    if isinstance(model, Asked):
-        return spec.with_options({"model": await system.spawn(llm.Scripted, model.script)})
-    return spec
+        return rt.Agent.spec(model=await system.spawn(llm.Scripted, model), tools=[self.tool])
 
 
 async def parked_by(agent: Any, message: Any, **options: Any) -> rt.ApprovalRequired:
