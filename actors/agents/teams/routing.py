@@ -14,7 +14,6 @@ from retinue.actors.agents.errors import RoutingFailed
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.words import stands_in
 from retinue.actors.llm.messages import ChatMessage, Complete, ToolSpec
-from retinue.actors.runtime.ref import Ref
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class ModelRouter:
     max_tokens: int = 200
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.model, str | Ref):
+        if not isinstance(self.model, str) and not hasattr(self.model, "ask"):  # a ref, of whichever face of a system
             from retinue.actors.llm.choose import Choice
 
             if not isinstance(self.model, Choice):
@@ -144,6 +143,11 @@ class ModelRouter:
             raise DefinitionError(f"ModelRouter(instructions=…) is a {type(self.instructions).__name__}: give a str")
         if isinstance(self.max_tokens, bool) or not isinstance(self.max_tokens, int) or self.max_tokens < 1:
             raise DefinitionError(f"ModelRouter(max_tokens={self.max_tokens!r}): give a number of tokens, 1 or more")
+
+    def __with_refs__(self, unwrap: Any) -> ModelRouter:
+        """For the twins of a system."""
+        model = unwrap(self.model)
+        return self if model is self.model else attrs.evolve(self, model=model)
 
     async def choose(
         self,

@@ -12,6 +12,7 @@ import retinue as rt
 from agent_players import Hanging, read, results
 from retinue import llm
 from swarm_players import Stalling, over, swarm_system
+from three_faces import FACES, Face, on_face
 
 
 def route(name: str) -> llm.Completion:
@@ -235,6 +236,20 @@ async def test_the_model_that_chooses_is_asked_under_the_askers_authority_and_bu
         assert (await swarm.ask("Hello", context=ada)).sender == "a"
         with pytest.raises(rt.BudgetExceeded):
             await swarm.ask("Hello", context=ada)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_swarm_is_the_same_on_each_face_of_a_system(face: str) -> None:
+    def body(on: Face) -> None:
+        router = on.spawn(llm.Scripted, [route("b"), route("a")])
+        first = on.spawn(llm.Scripted, [over("c")])
+        a = on.spawn(rt.Agent, model="scripted:I am a.", name="a")
+        b = on.spawn(rt.Agent, model=first, name="b")
+        swarm = on.spawn(rt.Swarm, [a, b, ("c", rt.Agent.spec(model="scripted:I am c."))], route=rt.ModelRouter(router))
+        assert [on.ask(swarm, text).sender for text in ("Hello", "More")] == ["c", "a"]
+        assert [member.name for member in on.ask(swarm, rt.GetMembers())] == ["a", "b", "c"]
+
+    on_face(face, body)
 
 
 # -- hooks ---------------------------------------------------------------------------------------------------------------------------------------------------
