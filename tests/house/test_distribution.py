@@ -35,7 +35,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(built: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert {name for name in names if name.endswith(".py")} == {module_path(source) for source in source_files()}
-    assert "retinue/py.typed" in names
+    assert {"retinue/py.typed", "retinue/viewing/page.css", "retinue/viewing/page.js"} <= names
 
 
 def test_the_wheel_carries_the_licence(built: Path) -> None:

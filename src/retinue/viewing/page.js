@@ -225,8 +225,15 @@
       const parts = Array.isArray(message.parts) ? message.parts : [message];
       into.append(make("div", "who", line(message.role || message.type || "")));
       for (const part of parts) {
-        const told = part && typeof part === "object" ? (part.content ?? part) : part;
-        into.append(make("pre", "", text(typeof told === "string" ? told : JSON.stringify(told, null, 1))));
+        let told = part && typeof part === "object" ? (part.content ?? part) : part;
+        if (told === part && part && part.type === "tool_call") {
+          into.append(make("div", "who", "calls " + line(part.name) + " (" + line(part.id) + ")"));
+          told = part.arguments;
+        } else if (told === part && part && part.type === "tool_call_response") {
+          into.append(make("div", "who", "result (" + line(part.id) + ")"));
+          told = part.response ?? part.result;
+        }
+        into.append(make("pre", "", text(typeof told === "string" ? told : JSON.stringify(told ?? null, null, 1))));
       }
     }
   }
