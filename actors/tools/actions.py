@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from retinue.actors.agents.inputs import checked_session
+from retinue.actors.agents.keys import session_key
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.errors import Unanswered
@@ -29,6 +31,7 @@ from retinue.security.errors import ApprovalRequired, AuthorityError, Definition
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.ref import Ref
+    from retinue.actors.runtime.virtual import Virtual
 
 __all__ = ["ActionExecutor", "ActionHook", "action_processor"]
 
@@ -59,6 +62,9 @@ class ActionExecutor(Actor):
     Names are "Tool" or "Toolkit.api", and nothing else is called: no attribute of an object that its toolkit does not list. A call that could not be parsed is never run,
     whichever action it might have been for. The calls are made under the authority of whoever asks; `ApprovalRequired` reaches the asker, who asks again with the token.
 
+    The messages of one session are carried out one after the other, those of different sessions at the same time; a tool that keeps something for each conversation, as
+    `PythonKernel` does, has one for each session of each subject.
+
     Args:
         tools: Functions, tools and toolkits. The collection that is given is not changed, nor kept.
         before: Hooks that a message goes through before its call is read.
@@ -81,18 +87,26 @@ class ActionExecutor(Actor):
         self._after = tuple(after)
         self._finish = finish
         self._actions: dict[str, _Action] = {}
+        self._conversations: Virtual[Any]
 
     async def on_start(self) -> None:
-        """Starts what runs the tools."""
+        """Starts what runs the tools, and makes the place where the conversations are."""
         for name, tool in self._tools.items():
             self._actions[name] = _Action(tool, await spawn_executor(self.ctx, tool))
             self._actions.setdefault(tool.wire_name, self._actions[name])
+        self._conversations = await self.ctx.spawn_virtual(_Conversation, self.carried_out, name="conversations")
 
-    @handler(open_to_all=True)
-    async def act(self, message: AgentMessage) -> AgentMessage:
-        """Carries out the call."""
+    @handler(raises=Exception, open_to_all=True)
+    def act(self, message: AgentMessage) -> Any:
+        """Hands the call to its conversation."""
+        security = self.ctx.security
+        key = session_key(checked_session(message.session, self.ctx.path), security.subject, security.tenant)
+        self.ctx.forward(self._conversations[key], message)
+
+    async def carried_out(self, message: AgentMessage, approvals: Any) -> AgentMessage:
+        """The answer to a call. Internal: for the conversations."""
         given = await _through(self._before, message)
-        done = await self._act(given)
+        done = await self._act(given, approvals)
         answer = AgentMessage(done, sender="ActionExecutor", session=message.session)
         return await _through(self._after, answer)
 
@@ -114,7 +128,7 @@ class ActionExecutor(Actor):
             listed.append({"name": FINISH, "description": "Ends the work with a response.", "parameters": response})
         return tuple(listed)
 
-    async def _act(self, message: AgentMessage) -> ActionReturn:
+    async def _act(self, message: AgentMessage, approvals: Any) -> ActionReturn:
         if isinstance(message.formatted, Mapping) and message.formatted.get("status") == PARSING_ERROR:
             return _none("the call could not be read, so nothing was run. Please follow the format", args=_cut(message.content))
         content = message.content
@@ -133,9 +147,9 @@ class ActionExecutor(Actor):
         action = self._actions.get(name)
         if action is None:
             return self._unknown(name, parameters)
-        return await self._run(action, parameters)
+        return await self._run(action, parameters, approvals)
 
-    async def _run(self, action: _Action, parameters: Any) -> ActionReturn:
+    async def _run(self, action: _Action, parameters: Any, approvals: Any) -> ActionReturn:
         name, args = action.tool.name, _cut(parameters)
         if not isinstance(parameters, str | Mapping):
             text = f"the parameters of {name} are a JSON object, not {type(parameters).__name__}"
@@ -145,7 +159,7 @@ class ActionExecutor(Actor):
         except BadArguments as error:
             return _failed(name, args, str(error), "ARGS_ERROR")
         try:
-            result: ToolResult = await action.executor.ask(call, approvals=getattr(self.ctx, "approvals", ()))
+            result: ToolResult = await action.executor.ask(call, approvals=approvals)
         except ApprovalRequired:
             raise  # the asker's business: the call is made once more, with the token
         except AuthorityError as error:
@@ -173,6 +187,18 @@ class ActionExecutor(Actor):
         names = [*self._tools, *([FINISH] if self._finish else [])]
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         return (", ".join(names[:NAMED]) + more) or "none"
+
+
+class _Conversation(Actor):
+    """One session's calls. It is who the tools are called by, and what they keep for a caller ends with it."""
+
+    def __init__(self, carry_out: Callable[[AgentMessage, Any], Awaitable[AgentMessage]]) -> None:
+        self._carry_out = carry_out
+
+    @handler(raises=Exception, open_to_all=True)
+    async def act(self, message: AgentMessage) -> AgentMessage:
+        """Carries out the call."""
+        return await self._carry_out(message, getattr(self.ctx, "approvals", ()))
 
 
 def action_processor(tool: str, *, code_parameter: str = "command", tool_type: str = "interpreter") -> tuple[ActionHook, ActionHook]:

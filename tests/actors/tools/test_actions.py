@@ -7,6 +7,8 @@ import math
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -268,3 +270,54 @@ def test_any_content_is_answered_with_a_state_of_the_closed_set(content: Any, fo
     assert result.state in ("SUCCESS", "ARGS_ERROR", "API_ERROR", "HTTP_ERROR")
     assert result.valid in ("OPEN", "CLOSED", "FINISH", "INVALID", "ABSENT")
     assert (result.errmsg is None) == (result.state == "SUCCESS")
+
+
+# -- conversations
+
+
+async def test_a_tool_that_keeps_something_for_a_conversation_has_one_for_each_session_and_subject() -> None:
+    async with rt.ActorSystem("actions") as system:
+        executor = await system.spawn(ActionExecutor, [rt.PythonKernel(approval=False, ipython=False)])
+
+        async def run(code: str, session: str, subject: str = "ada") -> str:
+            context = system.authority.mint(subject, ["tool.python"])
+            message = AgentMessage(FunctionCall("python.run", {"code": code}), session=session)
+            answer = (await executor.ask(message, context=context)).content
+            return str(answer.format_result() or answer.errmsg.splitlines()[-1])
+
+        await run("x = 'of a'", "a")
+        assert await run("x", "b") == "NameError: name 'x' is not defined"
+        assert await run("x", "a", "bob") == "NameError: name 'x' is not defined"
+        assert await run("x", "a") == "'of a'"
+
+
+async def test_sessions_are_at_work_at_the_same_time_and_each_in_its_order() -> None:
+    entered, leave, order = trio.Semaphore(0), trio.Event(), []
+
+    @rt.tool(concurrency=4)
+    async def slow(name: str) -> str:
+        """Waits."""
+        order.append(name)
+        entered.release()
+        await leave.wait()
+        return name
+
+    async with rt.ActorSystem("actions") as system:
+        executor = await system.spawn(ActionExecutor, [slow])
+        async with trio.open_nursery() as nursery:
+            for session, name in (("a", "a1"), ("a", "a2"), ("b", "b1")):
+                nursery.start_soon(executor.ask, AgentMessage(FunctionCall("slow", {"name": name}), session=session))
+                await trio.testing.wait_all_tasks_blocked()
+            with trio.fail_after(5):
+                await entered.acquire()
+                await entered.acquire()
+            assert order == ["a1", "b1"]
+            leave.set()
+    assert order == ["a1", "b1", "a2"]
+
+
+async def test_a_session_without_a_name_is_told_so() -> None:
+    async with rt.ActorSystem("actions") as system:
+        executor = await system.spawn(ActionExecutor, [get_weather])
+        with pytest.raises(rt.BadInput, match="no name of a session"):
+            await executor.ask(AgentMessage({"name": "get_weather", "parameters": {"city": "x"}}, session=""))
