@@ -45,9 +45,10 @@ def run(spec: str, data_dir: Path | None, trace: bool, trace_contents: bool, arg
     if (trace or trace_contents) and not wants_system:
         raise click.UsageError(f"--trace records what a system does, and {spec} takes none: its first parameter is not `system`")
     _check_arguments(function, spec, arguments, wants_system=wants_system)
-    options = {"data_dir": data_dir, "tracing": tracing_of(trace, trace_contents, data_dir)}
+    tracing = tracing_of(trace, trace_contents, data_dir)
+    options = {"data_dir": data_dir, "tracing": tracing}
     try:
-        with recorded(options["tracing"], data_dir):
+        with recorded(tracing, data_dir):
             _call(function, arguments, options, wants_system=wants_system)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None

@@ -252,8 +252,8 @@ def _handoffs(spans: Iterable[Span]) -> Iterable[Handoff]:
     for span in spans:
         for event in span.events:
             if event.name == HANDOFF:
-                of = event.attributes
-                yield Handoff(*(_text(of.get(f"{HANDOFF}.{part}")) for part in ("source", "target", "reason")), span.span_id, event.at_ns)
+                source, target, reason = (_text(event.attributes.get(f"{HANDOFF}.{part}")) for part in ("source", "target", "reason"))
+                yield Handoff(source, target, reason, span.span_id, event.at_ns)
 
 
 def _runs(spans: Iterable[Span]) -> tuple[str, ...]:
