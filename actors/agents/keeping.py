@@ -30,6 +30,11 @@ class Keeper:
     def __len__(self) -> int:
         return len(self._states) + len(self._parked)
 
+    @property
+    def parks(self) -> bool:
+        """Whether a run is parked in any of the sessions."""
+        return bool(self._parked)
+
     def get(self, key: str) -> SessionState:
         """What a session remembers; of one that was never used: nothing."""
         state = self._states.get(key)

@@ -14,6 +14,7 @@ import attrs
 from retinue.actors.agents.errors import TeamDiverged
 
 if TYPE_CHECKING:
+    from retinue.actors.agents.teams.roster import Place
     from retinue.actors.runtime.ref import Ref
     from retinue.security.approvals import ApprovalRequest
 
@@ -61,14 +62,14 @@ class ParkedAsk:
 
     Attributes:
         what: Who was asked what.
-        ref: Who was asked.
+        whom: Who was asked: a member's place, or a model.
         run: The run that is parked there; None where the message itself waits.
         requests: What people are asked; none where it only waits for another run in the same session of the same member to end.
         behind: That run.
     """
 
     what: Any
-    ref: Ref[Any]
+    whom: Place | Ref[Any]
     run: str | None
     requests: tuple[ApprovalRequest, ...] = ()
     behind: str | None = None

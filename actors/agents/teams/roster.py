@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import trio
 
 from retinue.actors.agents.errors import MemberPaused, NoSuchMember
 from retinue.actors.agents.teams.members import Member, near
@@ -17,7 +18,40 @@ if TYPE_CHECKING:
     from retinue.actors.agents.specs import AgentSpec
     from retinue.actors.runtime.ref import Ref
 
-__all__ = ["Place", "Roster"]
+__all__ = ["Place", "Roster", "Work"]
+
+
+class Work:
+    """What an actor does for a team, counted by the keys of the team's sessions."""
+
+    __slots__ = ("_counts", "_idle")
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._idle: trio.Event | None = None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._counts
+
+    def begin(self, key: str) -> None:
+        """One more ask."""
+        self._counts[key] += 1
+
+    def end(self, key: str) -> None:
+        """One less."""
+        self._counts[key] -= 1
+        if not self._counts[key]:
+            del self._counts[key]
+            if not self._counts and self._idle is not None:
+                self._idle.set()
+                self._idle = None
+
+    async def wait_idle(self) -> None:
+        """Waits until nothing is asked of it. For who has seen to it that nothing more will be: each ask has an end."""
+        while self._counts:
+            if self._idle is None:
+                self._idle = trio.Event()
+            await self._idle.wait()
 
 
 class Place:
@@ -27,27 +61,32 @@ class Place:
         member: The member, as it is now.
         spec: What it was spawned from; None for a ref that was given.
         keeper: Where what it remembers is, for one that was spawned from a spec whose class takes it.
-        busy: How many asks of the team it works on, by the key of the team's session.
-        former: The actor that it was before it was edited, and that one's `busy`: what it works on for a session, it goes on with.
+        work: What it does for the team.
+        former: The actors that it was before it was edited, and what they do: what one of them works on for a session, it goes on with.
     """
 
-    __slots__ = ("busy", "former", "keeper", "member", "spec")
+    __slots__ = ("former", "keeper", "member", "spec", "work")
 
     def __init__(self, member: Member, spec: AgentSpec | None = None, keeper: Keeper | None = None) -> None:
         self.member = member
         self.spec = spec
         self.keeper = keeper
-        self.busy: Counter[str] = Counter()
-        self.former: tuple[Ref[Any], Counter[str]] | None = None
+        self.work = Work()
+        self.former: list[tuple[Ref[Any], Work]] = []
 
-    def ref_for(self, key: str) -> tuple[Ref[Any], Counter[str]]:
-        """Whom to ask for a session, and where to count it: the former actor as long as that works for this very session, for two must not write one memory."""
-        if self.former is not None:
-            if self.former[1][key] > 0:
-                return self.former
-            if not +self.former[1]:
-                self.former = None
-        return self.member.ref, self.busy
+    def worker(self, key: str) -> tuple[Ref[Any], Work]:
+        """Whom to ask for a session, and where to count it: a former actor as long as that works for this very session, for two must not write one memory."""
+        for ref, work in self.former:
+            if key in work:
+                return ref, work
+        return self.member.ref, self.work
+
+    def replace(self, other: Place) -> tuple[Ref[Any], Work]:
+        """Another actor takes over; the former one, and what it does still."""
+        former = self.member.ref, self.work
+        self.former.append(former)
+        self.member, self.spec, self.work = other.member, other.spec, other.work
+        return former
 
 
 class Roster:

@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
+import trio
 
 from retinue.actors.agents.errors import UnknownStateKey
 from retinue.actors.agents.front import IDLE, SESSIONS, Front
@@ -28,7 +29,7 @@ from retinue.actors.agents.teams.members import (
     near,
     read_members,
 )
-from retinue.actors.agents.teams.roster import Place, Roster
+from retinue.actors.agents.teams.roster import Place, Roster, Work
 from retinue.actors.agents.teams.team_session import TeamDefinition, TeamSession
 from retinue.actors.agents.teams.tree_limits import TreeLimits
 from retinue.actors.runtime.actor import handler
@@ -45,6 +46,9 @@ __all__ = ["Team"]
 
 MANAGE: Final = "agents.manage"
 """The operation that changes of the members need."""
+
+LOOK_AGAIN: Final = 1.0
+"""Seconds after which a member that was removed looks whether anything is parked in it still."""
 
 LOOKING: Final = 10.0
 """Seconds that a member has for saying what it is made of."""
@@ -154,7 +158,7 @@ class Team(Front):
             place.member = member
             return
         spec = place.spec
-        if spec is None or place.keeper is None:
+        if spec is None or place.keeper is None or issubclass(spec.cls, Team):
             why = "was not spawned by the team" if spec is None else "is a team itself: change its own members"
             raise DefinitionError(f"{self._path}: the options of its member {message.name!r} cannot be changed, for it {why}")
         if not isinstance(message.options, dict) or not all(isinstance(key, str) for key in message.options):
@@ -163,12 +167,9 @@ class Team(Front):
             )
         if "sessions" in message.options:
             raise DefinitionError(f"{self._path}: sessions= of a member stays as it was made, for its memory does")
-        former, busy = member.ref, place.busy
         self._made += 1
         new = await self._placed(attrs.evolve(member, ref=spec.with_options(message.options)), place.keeper)
-        place.former = (former, busy)
-        place.member, place.spec, place.busy = new.member, new.spec, new.busy
-        self.ctx.start_soon(_stop, former)
+        self.ctx.start_soon(_retire, place, *place.replace(new))
 
     @handler(requires=MANAGE, raises=Exception)
     def pause_member(self, message: PauseMember) -> None:
@@ -186,7 +187,7 @@ class Team(Front):
         place = self._roster.remove(message.name)
         self._made += 1
         if place.spec is not None:
-            self.ctx.start_soon(_stop, place.member.ref)
+            self.ctx.start_soon(_retire, place, place.member.ref, place.work)
 
     @handler(raises=Exception, open_to_all=True)
     def get_members(self, message: GetMembers) -> tuple[Member, ...]:  # noqa: ARG002
@@ -251,8 +252,8 @@ class Team(Front):
 
 
 def _keeper_of(spec: AgentSpec) -> Keeper | None:
-    """Where an agent of a spec will remember, kept apart from it so that another can go on with it; None for teams, and for what has no `sessions=`."""
-    if issubclass(spec.cls, Team) or not issubclass(spec.cls, Front):
+    """Where an agent of a spec will remember, kept apart from it so that another can go on with it; None for what has no `sessions=`."""
+    if not issubclass(spec.cls, Front):
         return None
     taken = inspect.signature(spec.cls.__init__).parameters
     if "sessions" not in taken and not any(one.kind is one.VAR_KEYWORD for one in taken.values()):
@@ -261,6 +262,11 @@ def _keeper_of(spec: AgentSpec) -> Keeper | None:
     return Keeper(sessions) if type(sessions) is int and 1 <= sessions <= 1_000_000 else None
 
 
-async def _stop(ref: Ref[Any]) -> None:
-    """Ends what is a member no more, after what it is doing."""
+async def _retire(place: Place, ref: Ref[Any], work: Work) -> None:
+    """Ends an actor that is a member no more, after what it is doing; and not before nobody can go on any more with a run that is parked in it."""
+    await work.wait_idle()
+    if ref is place.member.ref:  # else another goes on with its memory, and with what is parked there
+        while place.keeper is not None and place.keeper.parks:  # noqa: ASYNC110 - nobody tells
+            await trio.sleep(LOOK_AGAIN)  # without an end: people decide when they do
+    place.former = [one for one in place.former if one[0] is not ref]
     await ref.stop(grace=TIMEOUT)

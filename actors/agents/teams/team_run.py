@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retinue.actors.agents.message import AgentEvent, RunLimits
     from retinue.actors.agents.teams.journal import Journal
     from retinue.actors.agents.teams.members import Member
-    from retinue.actors.agents.teams.roster import Roster
+    from retinue.actors.agents.teams.roster import Place, Roster
     from retinue.actors.agents.teams.team_session import TeamSession
     from retinue.actors.agents.teams.team_state import TeamState
     from retinue.actors.agents.teams.tree_limits import TreeLimits
@@ -175,7 +175,7 @@ class TeamRun:
         """
         said = self._said(message, session)
         options = (limits, tuple(handoffs), tuple(tools))
-        first, again = partial(self._ask, member, said, options, timeout), partial(self._go_on, member, said, options, timeout)
+        first, again = partial(self._ask, member, said, options, timeout), partial(self._go_on, said, options, timeout)
         answer: AgentMessage = await self._step((member, said), first, again)
         return answer
 
@@ -321,25 +321,18 @@ class TeamRun:
         error = waits.error
         if isinstance(error, RunParked):
             mine = {one.run for one in self.journal.waiting}
-            return ParkedAsk(what, waits.ref, None, (), error.run) if error.run is not None and error.run in mine else Failed(what, error)
-        return ParkedAsk(what, waits.ref, error.run, error.requests) if error.requests else Failed(what, error)
+            return ParkedAsk(what, waits.whom, None, (), error.run) if error.run is not None and error.run in mine else Failed(what, error)
+        return ParkedAsk(what, waits.whom, error.run, error.requests) if error.requests else Failed(what, error)
 
     async def _ask(self, member: str, said: AgentMessage, options: Any, timeout: float | None) -> AgentMessage:
-        place = self._roster.at_work(member)
-        key = self._home.own_key
-        ref, busy = place.ref_for(key)
-        busy[key] += 1
-        try:
-            return await self._exchange(member, ref, self._request(said, options), timeout, ())
-        finally:
-            busy[key] -= 1
-            if not busy[key]:
-                del busy[key]
+        return await self._exchange(self._roster.at_work(member), said.session, self._request(said, options), timeout, ())
 
-    async def _go_on(self, member: str, said: AgentMessage, options: Any, timeout: float | None, entry: ParkedAsk) -> AgentMessage:
+    async def _go_on(self, said: AgentMessage, options: Any, timeout: float | None, entry: ParkedAsk) -> AgentMessage:
+        place = entry.whom
+        assert not isinstance(place, Ref)  # it is a member that was asked
         if entry.run is not None:
             try:
-                return await self._exchange(member, entry.ref, Resume(entry.run, self._wait), timeout, self._home.ctx.approvals)
+                return await self._exchange(place, said.session, Resume(entry.run, self._wait), timeout, self._home.ctx.approvals)
             finally:
                 event = self._resuming.get(entry.run)
                 if event is not None:
@@ -351,7 +344,7 @@ class TeamRun:
                 await event.wait()  # as long as the run may take: that ask goes on beside this one
         else:
             approvals = await self._consent(entry)
-        return await self._exchange(member, entry.ref, self._request(said, options), timeout, approvals)
+        return await self._exchange(place, said.session, self._request(said, options), timeout, approvals)
 
     def _request(self, said: AgentMessage, options: Any) -> AgentMessage | Run:
         limits, handoffs, tools = options
@@ -359,15 +352,21 @@ class TeamRun:
             return said
         return Run(said, tools=tools, limits=limits, wait_for_approvals=self._wait, handoffs=handoffs)
 
-    async def _exchange(self, member: str, ref: Ref[Any], request: Any, timeout: float | None, approvals: Any) -> AgentMessage:
+    async def _exchange(self, place: Place, session: str, request: Any, timeout: float | None, approvals: Any) -> AgentMessage:
+        member = place.member.name
+        key = f"{session}/{self._home.own_key}"  # the member's session: of this team's subject, whom its key names
+        ref, work = place.worker(key)
         answer: Any = None
+        work.begin(key)
         try:
             if self._streamed:
                 answer = await self._read(member, ref, request, timeout, approvals)
             if answer is None:
                 answer = await ref.ask(request, timeout=timeout, approvals=approvals)
         except (ApprovalRequired, RunParked) as error:
-            raise Waits(ref, error) from None
+            raise Waits(place, error) from None
+        finally:
+            work.end(key)
         if isinstance(answer, str):
             answer = AgentMessage(answer, member, None, self.session)
         if not isinstance(answer, AgentMessage):
@@ -400,6 +399,7 @@ class TeamRun:
         """The approvals for a message that itself needed consent; none where it is to be asked for anew."""
         approvals: Any = ()
         pending: list[ApprovalRequest] = []
+        path = entry.whom.path if isinstance(entry.whom, Ref) else entry.whom.member.ref.path
         for request in entry.requests:
             try:
                 decision = await self._home.ctx.decision(request.id)
@@ -411,7 +411,7 @@ class TeamRun:
                 raise Denied(
                     f"{self.path}: a person has not approved {now.binding.operation}{words}. It was not carried out",
                     operation=now.binding.operation,
-                    path=entry.ref.path,
+                    path=path,
                     reason="rejected",
                 )
             if now.status == "pending":
@@ -421,7 +421,7 @@ class TeamRun:
         if pending:
             first = pending[0].binding.operation
             waits = f"{self.path}: {first} waits for a person still"
-            raise Waits(entry.ref, ApprovalRequired(waits, operation=first, path=entry.ref.path, requests=tuple(pending)))
+            raise Waits(entry.whom, ApprovalRequired(waits, operation=first, path=path, requests=tuple(pending)))
         return approvals or self._home.ctx.approvals
 
     async def _say(self, event: Any) -> None:
@@ -481,9 +481,9 @@ _evolved: Any = attrs.evolve  # a message class is one of attrs, which type chec
 class Waits(Exception):
     """Whoever was asked waits for a person, and with it whoever asks. Internal."""
 
-    def __init__(self, ref: Ref[Any], error: ApprovalRequired | RunParked) -> None:
+    def __init__(self, whom: Place | Ref[Any], error: ApprovalRequired | RunParked) -> None:
         super().__init__(str(error))
-        self.ref = ref
+        self.whom = whom
         self.error = error
 
 

@@ -28,12 +28,13 @@ from retinue.actors.agents.message import (
 from retinue.actors.agents.parking import new_run_id, session_of
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.session import Session, memory_of, session_named
-from retinue.actors.agents.teams.journal import Failed, Journal
+from retinue.actors.agents.teams.journal import Failed, Journal, ParkedAsk
 from retinue.actors.agents.teams.key_paths import checked_state, own_state, prefixed
 from retinue.actors.agents.teams.team_run import TeamRun
 from retinue.actors.agents.teams.team_state import NEW, ParkedTeam, TeamState
 from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
 from retinue.actors.agents.views import state_dict
+from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import ApprovalRequired, RetinueError
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from retinue.actors.agents.keys import Vouchers
     from retinue.actors.agents.teams.roster import Roster
     from retinue.actors.runtime.interrupting import Interrupter
-    from retinue.actors.runtime.ref import Ref
 
 __all__ = ["TeamDefinition", "TeamSession"]
 
@@ -252,7 +252,7 @@ class TeamSession(Session):
         for one in run.journal.waiting:
             if one.run is not None:
                 try:
-                    one.ref.tell(Cancel(session_of(one.run), one.run))
+                    self._ref_of(one).tell(Cancel(session_of(one.run), one.run))
                 except RetinueError:  # it has ended, or the authority has: it stays parked there, and can be cancelled there
                     continue
 
@@ -353,7 +353,11 @@ class TeamSession(Session):
         if waiting:
             async with trio.open_nursery() as nursery:
                 for each in waiting:
-                    nursery.start_soon(one, each.ref, each.run or "")
+                    nursery.start_soon(one, self._ref_of(each), each.run or "")
+
+    def _ref_of(self, parked: ParkedAsk) -> Ref[Any]:
+        whom = parked.whom
+        return whom if isinstance(whom, Ref) else whom.member.ref
 
     def _check_vouched(self, message: GetState) -> None:
         if not self._vouchers.take(self._key, message):

@@ -477,6 +477,5 @@ def test_whatever_is_decided_in_whatever_order_each_call_has_one_outcome(actions
 async def resumed(team: Any, run: str | None) -> Any:
     try:
         return await team.ask(rt.Resume(run or ""))
-    except rt.ApprovalRequired as error:
-        assert error.run == run
+    except rt.ApprovalRequired:  # the rest of it
         return None
