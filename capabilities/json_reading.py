@@ -81,10 +81,10 @@ def _read(decoder: json.JSONDecoder, text: str) -> Any:
         _check_depth(text)
     try:
         try:
-            value, end = decoder.raw_decode(text)
-        except json.JSONDecodeError:
+            value, end = decoder.scan_once(text, 0)  # type: ignore[attr-defined]  # what raw_decode calls
+        except (json.JSONDecodeError, StopIteration):
             if text[:1] not in _SPACE:
-                raise
+                decoder.raw_decode(text)  # raises, and says where
             value, end = decoder.raw_decode(text, len(text) - len(text.lstrip(" \t\n\r")))
     except json.JSONDecodeError as error:
         raise BrokenJson(error.msg, error.pos, syntax=True) from None

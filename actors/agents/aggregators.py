@@ -295,8 +295,11 @@ def _grow(
             others.clear()
             waiting = 0
         at, kept = index - 1, len(found)
-        found.append(_own(text, None) if isinstance(item, AgentMessage) else _own(text, item.reasoning, item.calls if calling else ()))
-        if calling and not isinstance(item, AgentMessage):
+        if isinstance(item, AgentMessage):
+            found.append(_own(text, None))
+            continue
+        found.append(_own(text, item.reasoning, item.calls if calling else ()))
+        if calling:
             index, complete = _results(found, items, index, item)
             if index == end and not complete:
                 return at, kept
@@ -326,6 +329,11 @@ def _of_result(text: str, call: ToolCall) -> ChatMessage:
 def _results(found: list[ChatMessage], items: tuple[Item, ...], index: int, step: Step) -> tuple[int, bool]:
     """One result for each call, in their order; the index of what comes after them, and whether every call had one."""
     calls = step.calls
+    if len(calls) == 1 and index + 1 == len(items):  # as mostly
+        call, item = calls[0], items[index]
+        if isinstance(item, Step) and item.kind == "tool_result" and item.call_id == call.id:
+            found.append(_of_result(item.text, call))
+            return index + 1, True
     results: dict[str, Step] = {}
     complete = True
     while index < len(items):

@@ -27,6 +27,7 @@ from retinue.actors.agents.specs import AgentSpec
 from retinue.actors.agents.views import state_dict
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.coercing import TakesText
+from retinue.actors.runtime.current import current
 from retinue.mailbox.messages import Message
 from retinue.security.errors import DefinitionError, Denied
 
@@ -64,11 +65,8 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
             self._keeper = Keeper(sessions)
         self._running: dict[str, Interrupter] = {}
         self._vouchers = Vouchers()
-        self._found: tuple[Any, str, str] = (
-            None,
-            "",
-            "",
-        )  # the last authority that asked, for which session of its own, and the key of that
+        # The last authority that asked, for which session of its own, and the key of that.
+        self._found: tuple[Any, str, str] = (None, "", "")
         self._idle = idle
         self._path = ""
         self._sessions: Virtual[Any]
@@ -122,7 +120,11 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
     @handler(raises=Exception, open_to_all=True)
     def answer(self, message: AgentMessage) -> Any:
         """A message for one of the sessions."""
-        self.ctx.forward(self._sessions[self._key(message.session)], message)
+        security, name, key = self._found
+        session = message.session
+        if current().security is not security or session.__class__ is not str or session != name:
+            key = self._key(session)
+        self.ctx.forward(self._sessions[key], message)
 
     @handler(raises=Exception, open_to_all=True)
     def run_with(self, message: Run) -> Any:
@@ -214,9 +216,10 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
 
     def _key(self, session: object, subject: str | None = None, tenant: str | None = None) -> str:
         """The key of a subject's session. Raises BadInput, and Denied for somebody else's."""
+        security, known, key = self._found
+        if subject is None and tenant is None and current().security is security and session.__class__ is str and session == known:
+            return key
         security = self.ctx.security
-        if subject is None and tenant is None and security is self._found[0] and session.__class__ is str and session == self._found[1]:
-            return self._found[2]
         name = checked_session(session, self._path)
         owner, of = security.subject, security.tenant
         if subject is not None or tenant is not None:

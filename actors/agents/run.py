@@ -252,7 +252,11 @@ class Turn:
             if self.parked is not None:
                 checkpoint(self, found, wanted)
             if len(wanted) == 1 and self.handing is None and not self.streamed:
-                self.outcomes[wanted[0].id] = await carry_out(self, wanted[0])
+                call = wanted[0]
+                outcome = self.outcomes[call.id] = await carry_out(self, call)
+                if len(calls) == 1 and outcome.__class__ is Step and not self.notices and not self.bad:  # all that `_take` would do
+                    self.items.append(outcome)  # type: ignore[arg-type]  # it is a step
+                    continue
             elif wanted:
                 carry = all_at_once if self.handing is None else self.handing.carry
                 await carry(self, wanted, carry_out, _id_of_call)

@@ -41,13 +41,15 @@ from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionStat
 from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
 from retinue.actors.agents.views import load_state_dict, state_dict
 from retinue.actors.runtime.actor import Actor, handler
+from retinue.actors.runtime.current import current
+from retinue.actors.runtime.interrupting import Interrupter
 from retinue.security.errors import ApprovalRequired, Denied
 
 if TYPE_CHECKING:
     from retinue.actors.agents.aggregators import Made
     from retinue.actors.agents.keeping import Keeper
     from retinue.actors.agents.keys import Vouchers
-    from retinue.actors.runtime.interrupting import Interrupter
+    from retinue.actors.runtime.current import Delivery
     from retinue.capabilities.tool_results import ToolResult
 
 __all__ = ["Session", "memory_of", "no_agents_within", "session_named"]
@@ -83,14 +85,16 @@ class Session(Actor):
     async def answer(self, message: AgentMessage) -> AgentMessage:
         """A message, and the agent's answer."""
         # `_run`, spelled out for what is said most often.
-        key, d = self._own_key or self._find_key(), self._d
-        self._check_own(message.session)
-        self._running[key] = self.ctx.interrupter()
+        turn: Delivery = current()
+        key, d, own, session = self._own_key or self._find_key(), self._d, self._owner, message.session
+        if turn.security is not own[0] or session.__class__ is not str or session != own[1]:
+            self._check_own(session)
+        self._running[key] = Interrupter(turn)
         try:
             state = self._keeper.get(key)
-            said = self._taken(message, state)
-            turn = Turn(self, d, state, Spent(d.limits), d.box, said.session, streamed=False, wait=d.wait)
-            return await self._settled(turn, turn.go(said))
+            said = checked_input(message, d.path) if not state.parked else self._taken(message, state)
+            run = Turn(self, d, state, Spent(d.limits), d.box, said.session, streamed=False, wait=d.wait)
+            return await self._settled(run, run.go(said))
         finally:
             self._running.pop(key, None)
 

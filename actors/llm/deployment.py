@@ -429,10 +429,11 @@ class Scripted(_Alone):
 
     async def complete_once(self, request: Complete) -> Completion:
         """Say the next line."""
-        answer = self._line(request)
         if self._seconds:
+            answer = self._line(request)
             await trio.sleep(self._seconds)
-        return answer
+            return answer
+        return self._line(request)
 
     async def stream_once(self, request: Complete) -> AsyncIterator[ModelEvent]:
         """Say the next line, in up to four pieces."""

@@ -122,7 +122,10 @@ class Script:
         before, self._called = self._called, self._called + len(calls)
         if before == 0 or calls[0].id != _FIRST_ID:
             return said
-        numbered = tuple([ToolCall(f"call-{before + number}", call.name, call.arguments) for number, call in enumerate(calls, 1)])
+        if len(calls) == 1:
+            numbered: tuple[ToolCall, ...] = (ToolCall(f"call-{before + 1}", calls[0].name, calls[0].arguments),)
+        else:
+            numbered = tuple(ToolCall(f"call-{before + number}", call.name, call.arguments) for number, call in enumerate(calls, 1))
         return Completion(said.text, said.model, said.usage, said.finish_reason, numbered, said.reasoning, said.refusal, said.annotations)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from retinue.actors.runtime import lifecycle
-from retinue.actors.runtime.cell import DEAD, IDLE, Cell
+from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, Cell
 from retinue.actors.runtime.depths import START_DEPTH, STEP_DEPTH, check_stack
 from retinue.actors.runtime.fronts import Place
 from retinue.actors.runtime.pulling import WorkPulling
@@ -23,6 +23,7 @@ from retinue.actors.runtime.watch import StopReason
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Spec
     from retinue.actors.runtime.current import Delivery
+    from retinue.actors.runtime.pulling import Puller
     from retinue.actors.runtime.watch import Terminated
 
 __all__ = ["Elastic"]
@@ -87,6 +88,16 @@ class Elastic(WorkPulling):
         super().look(cell)
         if cell not in self.idle:
             self.coming.add(cell)
+
+    def give_back(self, worker: Puller) -> None:
+        """Whom an asker had for himself has ended his turn: what `Puller.settle` does, and all of it where anything waits for anybody."""
+        calm = worker.head is None and worker.control is None and worker.queue is None and worker.box is None and worker.state == RUNNING
+        if calm and self.head is None and self.queue is None and worker.actor is not None:
+            worker.turn = worker.until = None
+            worker.state = IDLE
+            self.idle[worker] = None
+        else:
+            worker.settle()
 
     def pull(self, cell: Cell) -> Delivery | None:
         """The next message, for the worker that begins with it now."""

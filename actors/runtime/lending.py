@@ -14,7 +14,7 @@ from trio.lowlevel import checkpoint, enable_ki_protection
 
 from retinue.actors.runtime.asking import finish_inline, inline_failed, wait_for_answer
 from retinue.actors.runtime.cell import IDLE, RUNNING
-from retinue.actors.runtime.current import make_delivery
+from retinue.actors.runtime.current import Delivery
 from retinue.actors.runtime.cycles import add_wait, drop_wait
 from retinue.actors.runtime.derivation import answered
 from retinue.actors.runtime.elastic import Elastic
@@ -24,14 +24,16 @@ from retinue.mailbox.envelope import Postmark
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
-    from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.handlers import HandlerInfo
+    from retinue.actors.runtime.pulling import Puller
     from retinue.security.context import SecurityContext
 
 __all__ = ["ask_lent", "lent"]
 
+_new = Delivery.__new__
 
-def lent(front: Cell, handler: HandlerInfo) -> Cell | None:
+
+def lent(front: Cell, handler: HandlerInfo) -> Puller | None:
     """A worker for the asker's own use, who is his until the message is settled; None where it has to go by the mailbox."""
     if not isinstance(front, Elastic) or front.has_mail or front.closed or handler.awaits or not handler.origin.inline:
         return None
@@ -48,7 +50,7 @@ def lent(front: Cell, handler: HandlerInfo) -> Cell | None:
 @enable_ki_protection
 async def ask_lent(
     front: Cell,
-    worker: Cell,
+    worker: Puller,
     handler: HandlerInfo,
     message: Any,
     sending: SecurityContext,
@@ -57,7 +59,13 @@ async def ask_lent(
 ) -> Any:
     """Runs the handler of a lent worker in the asker's task: what `Ref.ask` spells out for an actor, with the pool as the address."""
     kernel = front.kernel
-    delivery = make_delivery(worker, handler, message, sending, None, asker, timeout)
+    delivery = _new(Delivery)
+    delivery.message = message
+    delivery.context = sending
+    delivery.cell, delivery.handler = worker, handler
+    delivery.source = asker
+    delivery.timeout = timeout
+    delivery.slot = delivery.waits = delivery.suspension = delivery.received = None
     postmark = delivery.postmark = Postmark()
     postmark.addressed = front
     postmark.attempts = 1
@@ -94,7 +102,7 @@ async def ask_lent(
     if coroutine is not None:
         return await finish_inline(delivery, coroutine, trap, base)
     worker.handled += 1
-    worker.settle()
+    front.give_back(worker)  # type: ignore[attr-defined]  # it is an elastic pool's (`lent`)
     if delivery.security is not sending and kernel.labelled:
         answered(delivery)
     if delivery.slot is not None:
