@@ -101,16 +101,16 @@ class Debate(Team):
             found = await run.gather(asks, at_once=AT_ONCE)
             answers = dict(zip(debaters, found, strict=True))
             agreed = self.vote is not None and number < self.rounds and len({_key(self.vote, each, run.path) for each in found}) == 1
-        extra: dict[str, Any] = {"rounds": number, "said": [[name, content_text(each.content)] for name, each in answers.items()]}
+        made: dict[str, Any] = {"rounds": number, "said": [[name, content_text(each.content)] for name, each in answers.items()]}
         if self.vote is not None:
-            answer, extra["votes"] = _winner(self.vote, answers, run.path)
-            extra["ended_by"] = "agreed" if agreed else "vote"
+            answer, made["votes"] = _winner(self.vote, answers, run.path)
+            made["ended_by"] = "agreed" if agreed else "vote"
         else:
             assert self.judge is not None
             question = JUDGE.format(question=content_text(run.message.content), answers=spoken(answers))
             answer = await run.ask(self.judge, question)
-            extra["ended_by"] = "judge"
-        return attrs.evolve(answer, sender=run.name, extra=extra)  # type: ignore[misc]
+            made["ended_by"] = "judge"
+        return attrs.evolve(answer, sender=run.name, extra={**(answer.extra or {}), **made})  # type: ignore[misc]
 
 
 def _gist(message: AgentMessage) -> str:

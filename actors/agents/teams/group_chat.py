@@ -8,14 +8,17 @@ import attrs
 import trio
 
 from retinue.actors.agents.contents import content_text
-from retinue.actors.agents.errors import RoutingFailed, RunLimitReached
+from retinue.actors.agents.errors import BadInput, RoutingFailed, RunLimitReached
 from retinue.actors.agents.handoffs import Handoff
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.members import near
 from retinue.actors.agents.teams.outcomes import checked_number, line
 from retinue.actors.agents.teams.team import Team
-from retinue.actors.agents.teams.termination import Talk, Termination, checked_until, targets_of
+from retinue.actors.agents.teams.termination import Talk, Termination, checked_until, names_in, targets_of
 from retinue.actors.agents.teams.transcript import Transcript
 from retinue.actors.llm.usage import NO_USAGE
+from retinue.mailbox.errors import Unhandled
+from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.agents.teams.members import Members
@@ -37,7 +40,7 @@ class Chat:
         notes: What `next_speaker` keeps from turn to turn of this run.
     """
 
-    __slots__ = ("_began", "_handoffs", "_spent", "notes", "run", "said", "transcript")
+    __slots__ = ("_began", "_handoffs", "_hands_nothing", "_spent", "notes", "run", "said", "transcript")
 
     def __init__(self, run: TeamRun, handoffs: tuple[Handoff, ...] = ()) -> None:
         self.run = run
@@ -45,6 +48,7 @@ class Chat:
         self.notes: dict[str, Any] = {}
         self.transcript = Transcript(run.state, run.message, run.all_members)
         self._handoffs = handoffs
+        self._hands_nothing: set[str] = set()
         self._spent = NO_USAGE
         self._began = trio.current_time()
 
@@ -66,19 +70,27 @@ class Chat:
         told = self.transcript.told(member, self.run.name)
         if not content_text(told.content):  # it was the last who spoke
             told = AgentMessage("Go on.", self.run.name)
-        answer = await self.run.ask(member, told, handoffs=self._handoffs)
+        answer = await self._answer(member, told)
         answer = attrs.evolve(answer, sender=member)  # type: ignore[misc]  # mypy does not know that a message is an attrs class
         self.said.append(answer)
         self.transcript.say(member, content_text(answer.content))
         self.used(answer.usage)
         return answer
 
+    async def _answer(self, member: str, told: AgentMessage) -> AgentMessage:
+        if self._handoffs and member not in self._hands_nothing:
+            try:
+                return await self.run.ask(member, told, handoffs=self._handoffs)
+            except (Unhandled, BadInput):  # a team, or no agent: it takes messages alone, and hands over by what it answers
+                self._hands_nothing.add(member)
+        return await self.run.ask(member, told)
+
     def end(self, ended_by: str) -> AgentMessage:
         """The team's answer: the last message that was said, with what ended the talk, and all that was said, in `extra`."""
         last = self.said[-1]
         self.transcript.keep(self.run.state, self.run.all_members)
         said = [[each.sender, content_text(each.content)] for each in self.said]
-        extra = {"ended_by": ended_by, "turns": len(said), "speaker": last.sender, "said": said}
+        extra = {**(last.extra or {}), "ended_by": ended_by, "turns": len(said), "speaker": last.sender, "said": said}
         return attrs.evolve(last, sender=self.run.name, extra=extra)  # type: ignore[misc]
 
 
@@ -104,6 +116,15 @@ class GroupChat(Team):
         kind = type(self).__name__
         self.until = checked_until(until, kind)
         self.max_turns = checked_number(max_turns, "max_turns", kind)
+        known = [member.name for member in self._given]
+        for name in names_in(self.until) if known else ():
+            if name not in known:
+                raise DefinitionError(f"{kind}(until={self.until!r}): no member is named {name[:100]!r}{near(name, known)}")
+        for name in targets_of(self.until):
+            if name in known:
+                raise DefinitionError(
+                    f"{kind}(until=rt.HandedTo({name!r})): that is a member; a talk is handed to somebody outside, and rt.Swarm hands one to members"
+                )
         self._handoffs = tuple(Handoff(name) for name in targets_of(self.until))
 
     async def next_speaker(self, chat: Chat) -> str | None:

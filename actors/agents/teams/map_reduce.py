@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import secrets
@@ -17,7 +18,7 @@ from retinue.actors.agents.teams.journal import Parking
 from retinue.actors.agents.teams.outcomes import Failures, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE
 from retinue.actors.agents.teams.team import Team
-from retinue.security.errors import DefinitionError
+from retinue.security.errors import DefinitionError, RetinueError
 
 if TYPE_CHECKING:
     from retinue.actors.agents.teams.team_run import TeamRun
@@ -161,6 +162,7 @@ class MapReduce(Team):
 
     def _forget(self, sessions: Sequence[str]) -> None:
         """Has the mapper forget sessions, and does not wait for it: the run ends."""
-        ref = self._roster.place(MAPPER).member.ref
-        for session in sessions:
-            ref.tell(ClearMemory(session))
+        with contextlib.suppress(RetinueError):  # what has ended the run is what is told
+            ref = self._roster.place(MAPPER).member.ref
+            for session in sessions:
+                ref.tell(ClearMemory(session, recursive=True))

@@ -230,6 +230,50 @@ async def test_a_budget_of_the_whole_tree_holds_over_all_members() -> None:
         assert 0 < asked <= 4 and (await team.ask(rt.GetMemory())).items == ()
 
 
+async def test_a_condition_that_names_nobody_of_the_team_or_a_member_where_an_outsider_is_meant_is_refused() -> None:
+    async with cast() as play:
+        for until, told in (
+            (rt.SaidBy("critc"), "did you mean 'critic'"),
+            (rt.MaxMessages(3) | rt.TextMention("x", sender="c"), "no member is named 'c'"),
+            (rt.HandedTo("critic"), "somebody outside"),
+        ):
+            with pytest.raises(rt.DefinitionError, match=told):
+                await play.system.spawn(rt.RoundRobin, {"critic": rt.Agent.spec(model="scripted:x")}, until=until)
+
+
+async def test_teams_within_a_talk_are_members_like_others_and_their_consents_are_the_talks() -> None:
+    @rt.tool(approval=True)
+    def sign() -> str:
+        """Signs."""
+        return "signed"
+
+    async with cast() as play:
+        inner = rt.Parallel.spec(
+            {"x": await play.agent("x", llm.tool_calls(("sign", {})), "x signs", tools=[sign]), "y": await play.agent("y", "y too")}
+        )
+        outer = await play.system.spawn(rt.RoundRobin, {"a": await play.agent("a", "sign it"), "both": inner}, until=rt.TextMention("too"))
+        waiting = await parked(outer)
+        token = await play.system.approvals.approve(waiting.requests[0].id, reviewer="carol")
+        answer = await outer.ask(rt.Resume(waiting.run or ""), approvals=[token])
+        assert answer.content == "x: x signs\ny: y too" and len(play.told["y"]) == len(play.told["a"]) == 1
+
+
+class Clerk(rt.Actor):
+    """No agent: it answers."""
+
+    @rt.handler(open_to_all=True)
+    def answer(self, message: rt.AgentMessage) -> rt.AgentMessage:
+        return rt.AgentMessage(f"filed: {message.content}", "clerk")
+
+
+async def test_a_member_may_be_any_actor_that_answers_also_where_agents_may_hand_the_talk_over() -> None:
+    async with cast() as play:
+        clerk = await play.system.spawn(Clerk, name="clerk")
+        members = {"clerk": clerk, "both": rt.Parallel.spec(await play.agents(x=["x"])), "a": await play.agent("a", "fine")}
+        team = await play.system.spawn(rt.RoundRobin, members, until=rt.HandedTo("user") | rt.SaidBy("a"))
+        assert [text for _, text in (await team.ask("go")).extra["said"]] == ["filed: go", "x: x", "fine"]
+
+
 @pytest.mark.parametrize("face", FACES)
 def test_it_is_the_same_from_every_face(face: str) -> None:
     def body(it: Any) -> None:
