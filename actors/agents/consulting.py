@@ -35,6 +35,7 @@ async def consult(turn: Turn, call: ToolCall, seat: Seat, message: Any) -> ToolR
         outcome = await _asked(turn, call, seat, request)
         if not isinstance(outcome, RunParked):
             return outcome
+        await trio.lowlevel.checkpoint()  # whoever was refused before may have to note yet that it is parked
         # The agent's session waits for a person already, because of another call of this run: this one comes after that.
         event = turn.inner.get(outcome.run or "") if turn.inner is not None else None
         if event is None or event.is_set():

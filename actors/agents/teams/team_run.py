@@ -307,6 +307,8 @@ class TeamRun:
         try:
             answer = await (do() if entry is None or go_on is None else go_on(entry))
         except Waits as waits:
+            if isinstance(waits.error, RunParked):
+                await trio.lowlevel.checkpoint()  # who was parked before may have to note it yet
             entries[number] = self._parked(what, waits)
             if isinstance(entries[number], Failed):
                 raise waits.error from None
