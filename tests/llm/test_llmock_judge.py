@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import aclosing
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -131,17 +132,41 @@ async def test_what_cannot_pass_is_an_error_at_once_and_the_verdict_is_clean(jud
     assert judge.verdict()["attempts"] == 1
 
 
-@pytest.mark.parametrize(
-    "behavior", [fail(503, times=None), fault("truncate", times=None), fault("stall", times=None, stall_seconds=20)], ids=str
-)
-async def test_an_outage_ends_after_three_attempts_and_is_no_storm(judge, behavior):
+@pytest.mark.parametrize("behavior", [fail(503, times=None), fault("stall", times=None, stall_seconds=20)], ids=str)
+async def test_an_outage_ends_after_three_attempts_and_the_verdict_is_clean(judge, behavior):
     judge.play(behavior)
     with pytest.raises(llm.ModelError):
         await complete(judge, timeouts=QUICK)
-    verdict = judge.verdict()
-    assert verdict["attempts"] == 3
-    # The judge sees no errors, only attempts: it takes a last answer that broke off for one that was used.
-    assert {finding["code"] for finding in verdict["findings"]} <= {"truncated_stream_accepted"}
+    assert judge.verdict()["attempts"] == 3
+    assert judge.verdict()["findings"] == []
+
+
+async def test_an_outage_of_truncated_streams_is_an_error_after_three_attempts_and_no_storm(judge):
+    """The judge's rule `truncated_stream_accepted` (llmock 0.2.2, verdict.py) reads one thing: whether the last request of a call was served the fault `truncate`. That is
+    on its record before the last byte goes out (middleware.py, `journal_once`), so nothing that a client does when it sees the end can change it, and an outage that
+    goes on for ever has this finding; see the next test. What it means, that half an answer was used, is looked at here instead.
+    """
+    judge.play(fault("truncate", times=None))
+    with pytest.raises(llm.StreamTruncated, match="broke off"):
+        await complete(judge, timeouts=QUICK)
+    attempts = judge.requests()["requests"]
+    assert [attempt["fault"] for attempt in attempts] == ["stream:truncate@2"] * 3
+    waits = [after["started_at"] - before["ended_at"] for before, after in pairwise(attempts)]
+    assert waits[0] >= 0.3 and waits[1] >= 0.3
+    findings = [(finding["code"], finding["requests"]) for finding in judge.verdict()["findings"]]
+    assert findings == [("truncated_stream_accepted", [attempts[-1]["seq"]])]
+
+
+async def test_the_judge_says_the_same_of_any_client_that_comes_to_the_end_of_such_a_stream(judge):
+    """So that nobody looks for the fault in ours. Should this fail with a newer judge: let the test before this one ask for a clean verdict."""
+    judge.play(fault("truncate", times=None))
+    body = {"model": "gpt-4o-mini", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+    async with httpx.AsyncClient(base_url=judge.url, trust_env=False) as client:
+        with pytest.raises(EOFError):
+            async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+                if b"[DONE]" not in await answer.aread():
+                    raise EOFError("half an answer, of which nothing is used")
+    assert [finding["code"] for finding in judge.verdict()["findings"]] == ["truncated_stream_accepted"]
 
 
 async def test_a_broken_stream_is_never_taken_for_a_whole_one_and_nothing_is_repeated(judge):
