@@ -12,6 +12,7 @@ import retinue as rt
 from agent_players import Hanging, agent_system, calls, read, results, said_to
 from retinue import llm
 from retinue.actors.agents.handoffs import HANDOFF, handoffs_of
+from retinue.mailbox.wire import WireRegistry
 
 
 def over(target: str, reason: str = "", message: str = "", text: str = "") -> llm.Completion:
@@ -274,6 +275,22 @@ async def test_a_hook_cannot_say_that_another_hands_over() -> None:
     hooks = [rt.PolicyHook(lambda _: rt.Replace(rt.HandOver("somebody", "b")), ["on_handoff"])]
     async with agent_system([over("b"), "I stay."], hooks=hooks) as (_, agent):
         assert (await agent.ask(rt.Run("Hello", handoffs=["b"]))).content == "I stay."
+
+
+async def test_a_hook_before_tool_calls_sees_a_handoff_as_a_call_and_may_block_it() -> None:
+    hooks = [rt.PolicyHook(lambda context: rt.Block("no") if context.payload.name == "transfer_to_b" else None, ["before_tool_call"])]
+    async with agent_system([over("b"), over("c")], hooks=hooks) as (_, agent):
+        assert (await agent.ask(rt.Run("Hello", handoffs=["b", "c"]))).receiver == "c"
+        assert results(await agent.ask(rt.GetMemory()))[0].text == "not permitted: no"
+
+
+def test_a_run_with_handoffs_crosses_the_border_of_a_process() -> None:
+    wire = WireRegistry()
+    wire.register(rt.Run)
+    run = rt.Run("Hello", handoffs=["a", rt.Handoff("b", "Knows it.", "to_b")])
+    assert wire.decode(wire.encode(run)) == run
+    with pytest.raises(rt.WireError):
+        wire.decode(wire.encode(run).replace(b"to_b", b"no such name"))
 
 
 async def test_guardrails_at_the_output_see_what_is_handed_over() -> None:

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 import retinue as rt
 from agent_players import Hanging, read, results
 from retinue import llm
-from swarm_players import Stalling, over, swarm_system
+from swarm_players import Stalling, over, seen_by, swarm_system
 from three_faces import FACES, Face, on_face
 
 
@@ -250,6 +250,19 @@ def test_a_swarm_is_the_same_on_each_face_of_a_system(face: str) -> None:
         assert [member.name for member in on.ask(swarm, rt.GetMembers())] == ["a", "b", "c"]
 
     on_face(face, body)
+
+
+async def test_all_that_a_run_sets_going_the_choice_of_a_member_included_counts_under_the_swarms_limits() -> None:
+    told: list[tuple[str, llm.Complete]] = []
+    async with rt.ActorSystem("swarm") as system:
+        models = [await system.spawn(llm.Scripted, seen_by(name, told, [over(other)] * 9)) for name, other in ("ab", "bc", "ca")]
+        members = {name: rt.Agent.spec(model=model) for name, model in zip("abc", models, strict=True)}
+        router = await system.spawn(llm.Scripted, seen_by("router", told, [route("b")]))
+        swarm = await system.spawn(rt.Swarm, members, route=rt.ModelRouter(router), limits=rt.TreeLimits(calls=4))
+        with pytest.raises(rt.RunLimitReached) as caught:
+            await swarm.ask("Hello")
+        assert caught.value.limit == "tree.calls"
+        assert [name for name, _ in told] == ["router", "b", "c", "a"]  # four, and the fifth is not made
 
 
 # -- hooks ---------------------------------------------------------------------------------------------------------------------------------------------------
