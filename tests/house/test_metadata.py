@@ -45,7 +45,7 @@ def test_the_command_is_the_one_that_is_installed() -> None:
     assert script.load() is main
 
 
-@pytest.mark.parametrize("extra", ["local", "otlp", "test", "dev", "bench", "agentdojo"])
+@pytest.mark.parametrize("extra", ["charts", "local", "otlp", "test", "dev", "bench", "agentdojo"])
 def test_the_extras_are_there(extra: str) -> None:
     assert extra in pyproject()["project"]["optional-dependencies"]
 
