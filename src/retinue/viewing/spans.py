@@ -145,7 +145,8 @@ def span_of_row(row: tuple[Any, ...]) -> Span:
     if until is not None and began is not None and until < began:
         notes.append("ends before it starts: a clock was set back")
     found = _object(attributes, notes)
-    kind = _KINDS.get(found.get("gen_ai.operation.name", "") if isinstance(found.get("gen_ai.operation.name"), str) else "", "message")
+    operation = found.get("gen_ai.operation.name")
+    kind: Kind = _KINDS.get(operation, "message") if isinstance(operation, str) else "message"
     return Span(
         trace_id=_text(trace_id),
         span_id=_text(span_id),
