@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import retinue as rt
 from agent_players import Hanging, read
@@ -28,6 +30,37 @@ async def test_each_hears_what_it_has_not_heard_with_its_speaker_and_nothing_twi
         assert play.heard("a") == ["begin", "b: two\nc: three"]
         assert play.heard("b") == ["user: begin\na: one", "c: three\na: four"]
         assert play.heard("c") == ["user: begin\na: one\nb: two", "a: four\nb: five"]
+
+
+@settings(max_examples=15)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
+def test_over_all_runs_of_a_session_each_hears_every_line_of_the_others_once_and_in_order(count: int, rounds: int, runs: int) -> None:
+    names = "abcd"[:count]
+
+    async def main() -> None:
+        async with cast() as play:
+            said: list[str] = []
+
+            def speaker(name: str) -> Any:
+                def line(_: llm.Complete) -> str:
+                    said.append(f"{name}: line {len(said)}")
+                    return said[-1].partition(": ")[2]
+
+                return line
+
+            members = await play.agents(**{name: speaker(name) for name in names})
+            team = await play.system.spawn(rt.RoundRobin, members, rounds=rounds)
+            for number in range(runs):
+                said.append(f"user: question {number}")
+                await team.ask(f"question {number}")
+            for name in names:
+                heard = [
+                    line if ": " in line else f"user: {line}" for told in play.heard(name) for line in told.split("\n") if line != "Go on."
+                ]
+                last = max(index for index, line in enumerate(said) if line.startswith(f"{name}: "))
+                assert heard == [line for line in said[:last] if not line.startswith(f"{name}: ")]
+
+    trio.run(main)
 
 
 async def test_without_a_condition_each_speaks_once() -> None:
