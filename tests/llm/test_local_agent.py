@@ -160,3 +160,18 @@ async def test_two_sessions_at_once_share_the_model_and_no_memory():
             memory = await agent.ask(rt.GetMemory(session=session))
             assert [message.content for message in memory.messages][1:] == [answers[session]]
             assert len(memory.messages) == 2
+
+
+async def test_a_swarm_of_two_shares_the_model_and_the_conversation_stays_with_who_has_it():
+    async with rt.ActorSystem() as system:
+        model = await system.spawn(llm.Local, name="model")
+        members = {
+            "countries": rt.Agent.spec(model=model, instructions=SHORT, **BRIEF),
+            "sums": rt.Agent.spec(model=model, instructions=SHORT, **BRIEF),
+        }
+        rules = rt.Rules(("capital", "countries"), ("plus", "sums"))
+        swarm = await system.spawn(rt.Swarm, members, route=rules, handoffs={}, start="sums", name="desk")
+        answers = [await swarm.ask(text) for text in ("What is the capital of France?", "Thank you.", "What is 1 plus 1?")]
+        assert [answer.sender for answer in answers] == ["countries", "countries", "sums"]
+        assert "Paris" in answers[0].content
+        assert all(answer.content and answer.usage.completion_tokens <= 24 for answer in answers)
