@@ -11,8 +11,10 @@ import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import retinue as rt
+from core_authority import tie_clock
 from core_hosts import conserved, reasons
 from core_puppet import Do, Puppet
+from retinue.actors.runtime import lifecycle
 
 
 @rt.message(timeout=60)
@@ -261,3 +263,131 @@ async def test_the_gate_refuses_it_there_as_well() -> None:
         assert await front.ask(Where()) == system.authority.root.subject
         await system.wait_quiet()
         assert conserved(system)
+
+
+@rt.message(timeout=2)
+class Hurried(rt.Request[str]):
+    """Is handed on as a message with more time."""
+
+    seconds: float = 0.0
+
+
+class Slowing(rt.Actor):
+    def __init__(self, to: Any) -> None:
+        self.to = to
+
+    @rt.handler
+    def hurried(self, message: Hurried) -> Any:
+        self.ctx.forward(self.to, Where(message.seconds))
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle target", "busy target"])
+async def test_the_deadline_is_that_of_what_was_asked_and_not_of_what_is_handed_on(busy: bool, autojump_clock: MockClock) -> None:
+    async with make() as system:
+        _, worker = await pair(system)
+        slowing = await system.spawn(Slowing, worker, name="slowing")
+        async with trio.open_nursery() as nursery:
+            if busy:
+                nursery.start_soon(worker.ask, Where(1))
+                await wait_all_tasks_blocked()
+            with pytest.raises(rt.AskTimeout):
+                await slowing.ask(Hurried(10))
+        assert trio.current_time() == 2
+        assert (await slowing.ask(Hurried())).endswith("/user/worker") and conserved(system)
+
+
+async def test_the_end_of_the_authority_is_met_there_too(autojump_clock: MockClock) -> None:
+    async with make() as system:
+        front, worker = await pair(system)
+        puppet = await system.spawn(Puppet)
+
+        async def ask(_: Any) -> Any:
+            return await front.ask(Where(10))
+
+        tie_clock(system)
+        ada = system.authority.mint("ada", ["**", rt.expires(seconds=3)])
+        with pytest.raises((rt.AskTimeout, rt.Expired)):
+            await puppet.ask(Do(ask), context=ada)
+        assert trio.current_time() == pytest.approx(3, abs=0.1)
+        await system.wait_quiet()
+        assert worker._cell.actor.seen == ["begun", "cancelled"] and conserved(system)
+
+
+async def test_a_turn_that_interrupts_itself_is_not_answered_by_what_it_returns() -> None:
+    class Doubtful(rt.Actor):
+        @rt.handler
+        async def where(self, _: Where) -> str:
+            assert self.ctx.interrupter()(rt.Reject("on second thought"))
+            return "never mind"
+
+    async with make() as system:
+        front = await system.spawn(Front, await system.spawn(Doubtful, name="doubtful"), name="front")
+        with pytest.raises(rt.Reject, match="on second thought"):
+            await front.ask(Where())
+        await system.wait_quiet()
+        assert reasons(system) == {"late_reply": 1} and conserved(system)
+
+
+async def test_a_target_that_its_front_stops_in_the_same_step_is_stopped_and_the_asker_hears_of_it() -> None:
+    class Ending(rt.Actor):
+        def __init__(self) -> None:
+            self.to: Any = None
+
+        async def on_start(self) -> None:
+            self.to = await self.ctx.spawn(Worker, name="worker")
+
+        @rt.handler
+        def where(self, message: Where) -> Any:
+            self.ctx.forward(self.to, message)
+            lifecycle.request_stop(self.to._cell, lifecycle.StopReason.STOPPED, None, None)
+
+    async with make() as system:
+        ending = await system.spawn(Ending, name="ending")
+        for _ in range(2):
+            with pytest.raises(rt.ActorStopped):
+                await ending.ask(Where())
+        await system.wait_quiet()
+        assert conserved(system)
+
+
+async def test_a_front_that_is_lent_by_a_pool_hands_over_too(autojump_clock: MockClock) -> None:
+    async with make() as system:
+        _, worker = await pair(system)
+        pool = await system.spawn_pool(Slowing, worker, pool=rt.Pool.elastic(2), name="pool")
+        for _ in range(3):
+            assert (await pool.ask(Hurried())).endswith("/user/worker")
+        with pytest.raises(rt.AskTimeout):
+            await pool.ask(Hurried(10))
+        assert trio.current_time() == 2
+        await system.wait_quiet()
+        assert conserved(system)
+
+
+async def test_a_worker_that_is_lent_again_and_again_loses_no_mail_of_its_own(autojump_clock: MockClock) -> None:
+    class Diligent(rt.Actor):
+        done = 0
+
+        @rt.handler
+        async def hurried(self, message: Hurried) -> str:
+            if message.seconds:
+                await trio.sleep(message.seconds)
+            self.ctx.ref.tell(Where())
+            return self.ctx.path
+
+        @rt.handler
+        def where(self, _: Where) -> str:
+            Diligent.done += 1
+            return ""
+
+    async with make() as system:
+        pool = await system.spawn_pool(Diligent, pool=rt.Pool.elastic(3), name="pool")
+        seen = set()
+        for number in range(6):
+            async with trio.open_nursery() as nursery:
+                for _ in range(number % 4):
+                    nursery.start_soon(pool.ask, Hurried(0.5))
+                await wait_all_tasks_blocked()
+                seen.add(await pool.ask(Hurried()))
+        await system.wait_quiet()
+        assert Diligent.done == 6 + sum(number % 4 for number in range(6)) and len(seen) >= 1
+        assert conserved(system) and system.statistics().queued == 0
