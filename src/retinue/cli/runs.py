@@ -80,25 +80,10 @@ def terminal_width() -> int:
 
 
 def states_of(data_dir: Path, summary: Summary) -> Mapping[str, str]:
-    """What has become of the requests that a run waited for, as the folder's file of approvals has it; those that it does not know are left out."""
-    from retinue.actors.approvals.tables import FILE
+    """What has become of the requests that a run waited for."""
+    from retinue.viewing.consents import states_of as found
 
-    if not summary.approvals or not (data_dir / FILE).is_file():
-        return {}
-    from retinue.actors.approvals.offline import ApprovalsFile
-    from retinue.security.errors import RetinueError
-
-    found: dict[str, str] = {}
-    try:
-        with ApprovalsFile(data_dir) as file:
-            for one in summary.approvals:
-                try:
-                    found[one.request] = file.get(one.request)[0].status
-                except RetinueError:
-                    continue  # of another folder, or removed since: the trace says what it knows
-    except RetinueError:
-        pass
-    return found
+    return found(data_dir, [one.request for one in summary.approvals])
 
 
 @click.command()

@@ -17,7 +17,7 @@ import attrs
 from retinue.viewing.errors import TraceFileError
 from retinue.viewing.spans import COLUMNS, MOST_ATTRIBUTE_CHARACTERS, Span, span_of_row
 
-__all__ = ["FILE", "MOST_SPANS", "SCHEMA", "Trace", "TraceFile"]
+__all__ = ["FILE", "MOST_SPANS", "SCHEMA", "Trace", "TraceFile", "opened_to_read"]
 
 FILE: Final = "traces.sqlite3"
 """The file's name in a system's folder."""
@@ -71,7 +71,7 @@ class TraceFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        self._connection = _opened(self.path)
+        self._connection = opened_to_read(self.path)
         try:
             self._check()
         except BaseException:
@@ -194,7 +194,8 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f", and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def opened_to_read(path: Path) -> sqlite3.Connection:
+    """A connection to a database that cannot write it. Raises TraceFileError."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -1,0 +1,68 @@
+"""What has become of requests for consent is looked up, and nothing is changed by it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import retinue as rt
+from retinue import llm
+from retinue.viewing.consents import states_of
+
+
+@rt.tool(approval=True)
+def send(to: str) -> str:
+    """Sends."""
+    return to
+
+
+async def asked(folder: Path, *decisions: str) -> list[str]:
+    """Requests with these decisions."""
+    ids = []
+    async with rt.ActorSystem(data_dir=folder) as system:
+        for number, decision in enumerate(decisions):
+            model = await system.spawn(llm.Scripted, [llm.tool_calls(("send", {"to": f"{number}"}))])
+            agent = await system.spawn(rt.Agent, model=model, tools=[send])
+            with pytest.raises(rt.ApprovalRequired) as caught:
+                await agent.ask("Send")
+            ids.append(caught.value.requests[0].id)
+            if decision == "approved":
+                await system.approvals.approve(ids[-1], reviewer="eve")
+            elif decision == "rejected":
+                await system.approvals.reject(ids[-1], reviewer="eve")
+    return ids
+
+
+async def test_states_are_those_of_the_file_and_unknown_requests_are_left_out(tmp_path: Path) -> None:
+    decisions = ["pending", "approved", "rejected"]
+    ids = await asked(tmp_path, *decisions)
+    assert states_of(tmp_path, [*ids, "apr_unknown", "%"]) == dict(zip(ids, decisions, strict=True))
+
+
+async def test_a_request_whose_time_is_over_has_expired(tmp_path: Path) -> None:
+    (request,) = await asked(tmp_path, "pending")
+    with sqlite3.connect(tmp_path / "approvals.db") as connection:
+        connection.execute("UPDATE requests SET expires_ms = 1")
+    connection.close()
+    assert states_of(tmp_path, [request]) == {request: "expired"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file, but for those in which SQLite keeps who reads."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and not path.name.endswith(("-shm", "-wal"))}
+
+
+async def test_a_look_changes_no_file(tmp_path: Path) -> None:
+    ids = await asked(tmp_path, "pending")
+    (tmp_path / "approvals.seen").unlink()  # whoever decides would notice, and void what was approved
+    before = contents(tmp_path)
+    assert states_of(tmp_path, ids) == {ids[0]: "pending"}
+    assert contents(tmp_path) == before
+
+
+def test_without_a_file_that_can_be_read_nothing_is_known(tmp_path: Path) -> None:
+    assert states_of(tmp_path, ["apr_1"]) == {}
+    (tmp_path / "approvals.db").write_bytes(b"no database" * 500)
+    assert states_of(tmp_path, ["apr_1"]) == {}
