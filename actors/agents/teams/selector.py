@@ -148,13 +148,15 @@ class Selector(GroupChat):
         run, model = chat.run, self._model
         assert model is not None
         request = self._request(chat, names)
-        for _ in range(2):
-            completion = await run.complete(model, request)
+        completion = await run.complete(model, request)
+        chat.used(completion.usage)
+        name = chosen_by(completion, names)
+        if name is None:
+            completion = await run.complete(model, corrected(request, completion, names))
             chat.used(completion.usage)
             name = chosen_by(completion, names)
-            if name is not None:
-                return name
-            request = corrected(request, completion, names)
+        if name is not None:
+            return name
         answer = completion.text or (completion.tool_calls[0].arguments if completion.tool_calls else "")
         raise RoutingFailed(
             f"{run.path}: the model that chooses who speaks has named nobody, twice; at last it said {answer!r:.200}, and who may speak are {', '.join(names)}",
