@@ -68,11 +68,10 @@ def conclude(kernel: Kernel, cell: Cell, delivery: Delivery, value: Any) -> None
 def conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseException) -> BaseException:
     """A handler raised. Settles the message, tells the asker and the supervision; returns what the asker gets."""
     try:
-        if kernel.tracer is not None:
-            failure = without_cancelled(error) if not delivery.expired else None
-            kernel.tracer.end(delivery, None, _cancellation(cell, delivery) if failure is None else failure)
         return _conclude_error(kernel, cell, delivery, error)
-    except GeneratorExit:
+    except GeneratorExit as closed:
+        if kernel.tracer is not None:
+            kernel.tracer.end(delivery, None, closed)
         raise
     except Exception as odd:  # an exception's own methods are anybody's code; the message must end all the same
         _log.exception("%s: the error of its handler could not be dealt with", cell.path)
@@ -92,6 +91,8 @@ def _conclude_error(kernel: Kernel, cell: Cell, delivery: Delivery, error: BaseE
     failure = without_cancelled(error)
     if failure is None and kernel.faults is not None:
         failure = kernel.faults.killed(delivery)
+    if kernel.tracer is not None:
+        kernel.tracer.end(delivery, None, _cancellation(cell, delivery) if failure is None or delivery.expired else failure)
     if failure is None:
         if (
             cell.closed and not delivery.expired and cell.hand_back(delivery)

@@ -13,6 +13,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status,
 
 from retinue.actors.runtime.tracing import TurnSpan
 from retinue.actors.tracing import names
+from retinue.security.errors import ApprovalRequired
 from retinue.security.redaction import redact
 from retinue.security.secret_shapes import REDACTED, hide_secrets, is_secret_name
 
@@ -181,19 +182,17 @@ class LiveSpan(TurnSpan):
                 failed = self._tell_error(error)
             if failed is not None:
                 self.otel.set_attribute(names.ERROR_TYPE, failed)
-                text = hide_secrets(str(error))[:MOST_TEXT] if error is not None and self._tracer.contents else None
+                text = _text_of(error) if error is not None and self._tracer.contents else None
                 self.otel.set_status(Status(StatusCode.ERROR, text))
         self.otel.end(time.time_ns())
         return self.recording
 
     def _tell_error(self, error: BaseException) -> str | None:
         """The type of an error, or None for one that is none: a person is asked, and the run goes on later."""
-        from retinue.security.errors import ApprovalRequired
-
-        if not isinstance(error, ApprovalRequired):
+        if not issubclass(type(error), ApprovalRequired):  # by its type alone: what an error says of itself may be anything
             return type(error).__qualname__
-        run = error.run
-        ids = [request.id for request in error.requests]
+        run = error.run  # type: ignore[attr-defined]
+        ids = [request.id for request in error.requests]  # type: ignore[attr-defined]
         said = {names.APPROVAL_REQUESTS: ids, **({names.RUN: run} if run is not None else {})}
         self.otel.add_event(names.PARKED, said)
         self.mark(said)
@@ -204,6 +203,13 @@ class LiveSpan(TurnSpan):
 
 _WORDS: Final = frozenset({names.CALL_ID, names.RESPONSE_MODEL, names.FINISH_REASONS})
 """Attributes whose values come from outside."""
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return hide_secrets(str(error))[:MOST_TEXT]
+    except Exception:
+        return "(its text cannot be had)"
 
 
 def _all_words(value: Any) -> bool:

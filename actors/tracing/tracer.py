@@ -140,8 +140,8 @@ class OpenTelemetryTracer(Tracer):
         self._open.pop(span.traceparent or "", None)
         try:
             self._ended += span.end(error)
-        except Exception:  # an error's own methods are anybody's code
-            _log.exception("a span could not be ended")
+        except Exception as odd:  # an error's own methods are anybody's code, and so may be those of what it raises
+            _log.error("a span could not be ended (%s)", type(odd).__name__)
 
     # -- runs that go on later ---------------------------------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ ENDS = {
     "declared": "KeyError",
     "reject": "Reject",
     "group": "ExceptionGroup",
-    "exit": "GeneratorExit",
+    "exit": "RuntimeError",
     "stop": None,
     "": None,
 }
