@@ -467,7 +467,8 @@ class TeamRun:
             return AgentMessage(said, self.name, None, self.session, usage=self.usage)
         if not isinstance(said, AgentMessage):
             raise TeamError(f"{self.path}: its forward returned a {type(said).__name__}: return an rt.AgentMessage, or a str")
-        return _evolved(said, session=self.session, usage=self.usage)
+        answer: AgentMessage = _evolved(said, session=self.session, usage=self.usage)
+        return answer
 
     def data(self) -> Mapping[str, Any]:
         """What is to be kept of `state`. Raises BadState where it is no plain data. Internal."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 import retinue as rt
@@ -451,3 +453,39 @@ async def test_errors_of_a_nursery_of_the_authors_own_come_out_as_themselves() -
     async with team_of(forward) as (_, team, _asked):
         with pytest.raises(ValueError, match="a fails"):
             await team.ask("x")
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(0, 49), min_size=50, max_size=120), st.booleans())
+def test_fifty_sessions_at_the_same_time_never_mix(order: list[int], streamed: bool) -> None:
+    async def main() -> None:
+        async with rt.ActorSystem("teams") as system:
+            model = await system.spawn(llm.Scripted, echo)
+
+            async def forward(run: rt.TeamRun) -> str:
+                run.state["seen"] = [*run.state.get("seen", ()), run.message.content]
+                await run.gather([("a", run.message), ("b", run.message)])
+                answer = await run.ask("a", f"again {run.message.content}")
+                return f"{answer.content} / {','.join(run.state['seen'])}"
+
+            team = await system.spawn(Made, {name: rt.Agent.spec(model=model) for name in "ab"}, forward)
+            expected: dict[int, list[str]] = {}
+
+            async def ask(number: int, words: str) -> None:
+                message = rt.AgentMessage(words, session=f"s{number}")
+                answer = (await read(team, message))[-1].message if streamed else await team.ask(message)
+                assert answer.session == f"s{number}"
+
+            async with trio.open_nursery() as nursery:
+                for place, number in enumerate(order):
+                    words = f"<{number}.{place}>"
+                    expected.setdefault(number, []).append(words)
+                    nursery.start_soon(ask, number, words)
+            for number, words in expected.items():
+                seen = (await team.ask(rt.GetState(f"s{number}")))["state"]["seen"]
+                assert sorted(seen) == sorted(words)
+                heard = " | ".join(part for one in seen for part in (one, f"again {one}"))
+                assert (await contents(team, f"s{number}"))[-1] == f"{heard} / {','.join(seen)}"
+                assert (await contents(team, f"s{number}", "b"))[::2] == seen
+
+    rt.run(main)
