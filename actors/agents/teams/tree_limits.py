@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import trio
 
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.runtime.errors import AskTimeout
@@ -86,7 +85,7 @@ class Tree:
         path: The path of the agent or the team, for texts.
     """
 
-    __slots__ = ("_accounts", "_ctx", "_deadline_ms", "_ends", "limits", "path")
+    __slots__ = ("_accounts", "_ctx", "_deadline_ms", "limits", "path")
 
     def __init__(self, ctx: ActorContext, limits: TreeLimits, path: str) -> None:
         self.limits = limits
@@ -97,7 +96,6 @@ class Tree:
         after = ctx.security
         self._accounts = tuple(account for account in after.accounts if account not in before.accounts)
         ends = after.permissions.limits.deadline_ms
-        self._ends = trio.current_time() + (limits.seconds or 0.0)
         self._deadline_ms = NEVER if ends == before.permissions.limits.deadline_ms else ends
 
     def named(self, error: Exception, usage: Any = None) -> Exception:
@@ -119,15 +117,9 @@ class Tree:
     def _reached(self, error: Exception) -> str | None:
         if isinstance(error, BudgetExceeded):
             return _RESOURCES.get(error.resource) if error.account in {account.id for account in self._accounts} else None
-        if isinstance(error, Expired | AskTimeout) and self._is_over():
+        if isinstance(error, Expired | AskTimeout) and self._deadline_ms != NEVER and self._ctx.budget.ledger.now_ms() >= self._deadline_ms:
             return "seconds"
         return None
-
-    def _is_over(self) -> bool:
-        """Whether the time is over, by the clock that cuts what is asked, or by the one that contexts expire by."""
-        if self._deadline_ms == NEVER:
-            return False
-        return trio.current_time() >= self._ends or self._ctx.budget.ledger.now_ms() >= self._deadline_ms
 
     def left(self) -> TreeLimits:
         """What is left of the limits: for a run that is parked, and goes on later. Its seconds begin anew then: those of the person who decides are not the run's."""

@@ -136,12 +136,12 @@ async def test_a_single_agents_run_ends_at_the_limit_of_its_tree_with_a_valid_me
         assert caught.value.usage is not None
 
 
-async def test_a_run_has_so_many_seconds_for_itself_and_all_that_it_asks(autojump_clock: Any) -> None:
+async def test_a_run_has_so_many_seconds_for_itself_and_all_that_it_asks() -> None:
     async with rt.ActorSystem() as system:
         model = await system.spawn(Metered, lambda _: "hush", name="model")
         agent = await system.spawn(rt.Agent, model=model, name="agent")
         with pytest.raises(rt.RunLimitReached) as caught:
-            await agent.ask(rt.Run("go", limits=rt.TreeLimits(seconds=0.3)))
+            await agent.ask(rt.Run("go", limits=rt.TreeLimits(seconds=0.1)))
         assert caught.value.limit == "tree.seconds"
 
 
