@@ -35,7 +35,7 @@ def chat_begins(actor: Any, span: TurnSpan, message: object) -> None:
 
 def chat_ends(actor: Any, span: TurnSpan, message: object, value: object) -> None:
     """The answer, or the last event of a stream."""
-    if type(value) is Completed:
+    if isinstance(value, Completed):
         value = value.completion
     if not isinstance(value, Completion):
         return

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 import retinue as rt
+from quiet_threads import until
 from trace_reading import one, read_spans, tree_of
 
 
@@ -135,7 +136,8 @@ async def test_what_a_handler_sends_is_a_child_of_its_own_span(way: str, tmp_pat
         front = await system.spawn(Front, name="front")
         worker = await system.spawn(Subscriber if way == "topic" else Worker, name="worker")
         await front.ask(By(way, worker))
-        await trio.sleep(0.01)
+        handled = 2 if way == "forward" else len(TREES[way])
+        await until(lambda: system.statistics().handled >= handled)
         await system.wait_quiet()
     spans = read_spans(tmp_path)
     assert tree_of(spans) == [TREES[way]]
