@@ -255,7 +255,7 @@ class Turn:
                 call = wanted[0]
                 outcome = self.outcomes[call.id] = await carry_out(self, call)
                 if len(calls) == 1 and outcome.__class__ is Step and not self.notices and not self.bad:  # all that `_take` would do
-                    self.items.append(outcome)  # type: ignore[arg-type]  # it is a step
+                    self.items.append(outcome)
                     continue
             elif wanted:
                 carry = all_at_once if self.handing is None else self.handing.carry

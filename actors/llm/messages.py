@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from typing import Literal, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self, cast
 
 import attrs
 
@@ -291,11 +291,14 @@ class Complete(_Fields, Request[Completion]):
 
     def about(self, messages: tuple[ChatMessage, ...]) -> Complete:
         """The same request about another conversation, of which nothing but the kind of its entries is looked at. Raises as the constructor does."""
-        if messages.__class__ is not tuple or not messages:
-            return attrs.evolve(self, messages=messages)  # raises, or makes a tuple of it
-        for entry in messages:
-            if entry.__class__ is not ChatMessage:
-                return attrs.evolve(self, messages=messages)
+        plain = messages.__class__ is tuple and len(messages) > 0
+        for entry in messages if plain else ():
+            plain = plain and entry.__class__ is ChatMessage
+        if not plain:  # raises, or makes a tuple of it
+            return Complete(
+                messages, self.max_tokens, self.temperature, self.stop, self.seed, self.tools, self.tool_choice, self.output,
+                self.parallel_tool_calls, self.reasoning_effort, self.extra,
+            )  # fmt: skip
         made = _new(Complete)
         for_messages, max_tokens, temperature, stop, seed, tools, tool_choice, output, parallel_tool_calls, reasoning_effort, extra = (
             _STORES
@@ -314,7 +317,7 @@ class Complete(_Fields, Request[Completion]):
         return made
 
 
-_STORES = tuple(getattr(Complete, field.name).__set__ for field in attrs.fields(Complete))
+_STORES = tuple(getattr(Complete, field.name).__set__ for field in attrs.fields(cast(Any, Complete)))
 
 
 @message(timeout=_TIMEOUT)

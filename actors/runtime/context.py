@@ -165,7 +165,7 @@ class ActorContext:
         """The effective context: what the current message was sent under, narrowed by this actor's grant. What the handler sends carries it."""
         turn = current()
         if turn.__class__ is Delivery and turn.cell is self._cell and turn.suspension is None and get_ident() == turn.cell.kernel.thread:
-            return turn.security  # type: ignore[no-any-return]  # as nearly always, and asked for often
+            return turn.security  # as nearly always, and it is asked for often
         return self._turn().security
 
     @property

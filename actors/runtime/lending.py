@@ -43,7 +43,7 @@ def lent(front: Cell, handler: HandlerInfo) -> Puller | None:
     while idle:
         worker, _ = idle.popitem()  # the last to have been busy: what he needs is warm
         if worker.state == IDLE:
-            return worker
+            return worker  # type: ignore[return-value]  # workers of such a pool are pullers
     return None
 
 

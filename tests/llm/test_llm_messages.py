@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, Retrying, TextDelta, ToolCallDelta
@@ -112,3 +113,15 @@ def test_values_that_no_endpoint_takes_are_refused(make, kind, expected):
 def test_tidy_makes_one_short_printable_line():
     assert tidy("a\x1b[2J\n\n  b\u202e\tc") == "a [2J b c"
     assert len(tidy("x" * 1000)) == 300
+
+
+def test_the_same_request_about_another_conversation_differs_in_nothing_else():
+    weather = ToolSpec("get_weather")
+    before = Complete((ChatMessage("user", "a"),), 5, 0.5, ("x",), 7, (weather,), "get_weather", None, False, "low", '{"top_k": 3}')
+    said = (ChatMessage("system", "be brief"), ChatMessage("user", "b"))
+    assert before.about(said) == attrs.evolve(before, messages=said)
+    assert before.about(list(said)) == before.about(said)
+    assert hash(before.about(said)) == hash(before.about(said))
+    for wrong in ((), ("b",), "b", (said[0], None)):
+        with pytest.raises((TypeError, ValueError), match=r"Complete\.messages"):
+            before.about(wrong)
