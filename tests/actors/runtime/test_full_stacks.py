@@ -54,6 +54,19 @@ class Climber(rt.Actor):
         return await message.what(self)
 
 
+class HandsOn(rt.Actor):
+    def __init__(self, to: rt.Ref[Any]) -> None:
+        self.to = to
+
+    @rt.handler(raises=Exception)
+    def item(self, message: Item) -> None:
+        self.ctx.forward(self.to, message)
+
+    @rt.handler(raises=Exception)
+    def ping(self, message: Ping) -> Any:
+        self.ctx.forward(self.to, message)
+
+
 TOPIC = rt.Topic("full_stacks", Item)
 KEY = rt.ServiceKey("climbers", Climber)
 NARROW = rt.Mailbox.bounded(3)
@@ -98,6 +111,13 @@ def _adopted(system: rt.ActorSystem) -> Awaitable[Any]:
     return system.adopt(Old.start(), messages=(Item, Ping), stop=True)
 
 
+def _front(cls: type[rt.Actor]) -> Callable[[rt.ActorSystem], Awaitable[Any]]:
+    async def made(system: rt.ActorSystem) -> Any:
+        return await system.spawn(HandsOn, await system.spawn(cls))
+
+    return made
+
+
 def _pool(pool: rt.Pool, mailbox: rt.Mailbox | None = NARROW) -> Callable[[rt.ActorSystem], Awaitable[Any]]:
     return lambda system: system.spawn_pool(Plain, pool=pool, mailbox=mailbox)
 
@@ -112,6 +132,8 @@ TARGETS: dict[str, Callable[[rt.ActorSystem], Awaitable[Any]]] = {
     "bounded": _actor(mailbox=NARROW),
     "drop_oldest": _actor(mailbox=rt.Mailbox.bounded(3, overflow="drop_oldest")),
     "drop_newest": _actor(mailbox=rt.Mailbox.bounded(3, overflow="drop_newest")),
+    "front": _front(Plain),
+    "front_of_slow": _front(Slow),
     "priority": _actor(mailbox=rt.Mailbox.priority(_number, capacity=5)),
     "conflate": _actor(mailbox=rt.Mailbox.conflate(lambda message: message.number % 2, capacity=5)),
     "round_robin": _pool(rt.Pool.round_robin(3)),
