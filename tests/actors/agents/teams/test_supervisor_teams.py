@@ -214,6 +214,15 @@ async def test_a_worker_that_needs_a_person_parks_the_whole_and_the_other_is_not
         assert answer.content == "all done" and done == ["5"] and len(play.told["other"]) == 1 and len(play.told["lead"]) == 2
 
 
+async def test_a_workers_options_are_changed_in_its_own_team() -> None:
+    async with cast() as play:
+        team = await lead(play, delegate(a="go"), "done", workers=await play.agents(a=["x"]))
+        (own,) = [member.ref for member in await team.ask(rt.GetMembers()) if member.name == "a"]
+        await own.ask(rt.EditMember("a", options={"instructions": "Be brief."}))
+        await team.ask("go")
+        assert play.told["a"][0].messages[0].content == "Be brief."
+
+
 async def test_a_paused_worker_is_no_tool_of_the_lead() -> None:
     async with cast() as play:
         team = await lead(play, "nobody is here", "again", workers=await play.agents(a=echo("a"), b=echo("b")))
