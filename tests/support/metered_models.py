@@ -76,7 +76,8 @@ class Metered(llm.Deployment):
         finally:
             self.at_it -= 1
             if not ended:
-                self.note(prompt, said // CHARACTERS_A_TOKEN + 1 if said else 0)
+                guessed = said // CHARACTERS_A_TOKEN + 1 if said else 0
+                self.note(prompt, guessed if request.max_tokens is None else min(guessed, request.max_tokens))
 
     def note(self, prompt: int, answer: int) -> None:
         self.taken += prompt + answer

@@ -394,10 +394,10 @@ async def _grow(trees: list[Any], limits: dict[str, Any], leaving: list[int]) ->
         async with trio.open_nursery() as nursery:
             for number in range(len(trees)):
                 nursery.start_soon(use, number)
-        balance = await quiet(system, ada)
         with trio.fail_after(5):
-            while metered.at_it:
-                await trio.sleep(0.001)
+            await system.wait_quiet()  # what was left may not have ended yet
+        balance = await quiet(system, ada)
+        assert metered.at_it == 0
         assert balance.spent.tokens == metered.taken
         assert balance.spent.cost_micro_usd == metered.cost if "cost_usd" in limits else True
         if "calls" in limits:
