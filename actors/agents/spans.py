@@ -67,7 +67,7 @@ def _requests_of(session: Any, run: str) -> list[str]:
 def note_handoff(span: TurnSpan, source: str, target: str, reason: str) -> None:
     """A conversation goes over to another agent. The reason is the model's words."""
     about = {names.HANDOFF_SOURCE: source, names.HANDOFF_TARGET: target}
-    span.event(names.HANDOFF, about)
+    span.event(names.HANDOFF, about, {names.HANDOFF_REASON: reason} if reason else None)
     span.mark(about)
     if reason:
         span.content(names.HANDOFF_REASON, reason)

@@ -52,8 +52,8 @@ class TurnSpan:
             value: A str, bool, int or float, or a list of one of these. None is left out.
         """
 
-    def event(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
-        """Notes that something happened now, with attributes as for `set`."""
+    def event(self, name: str, attributes: Mapping[str, Any] | None = None, contents: Mapping[str, Any] | None = None) -> None:
+        """Notes that something happened now, with attributes as for `set`, and with others as for `content`."""
 
     def content(self, key: str, value: Any) -> None:
         """As `set`, for what people and models said: kept with `rt.Tracing(contents=True)` only, redacted, cut after 2,000 characters a text, anything but a text as JSON."""

@@ -29,8 +29,8 @@ _KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 MOST_TEXT: Final = 2_000
 """Characters of one attribute."""
 
-MOST_EVENTS: Final = 100
-"""Events of one span."""
+MOST_CONTENT: Final = 2**19
+"""Characters of what was said in one message; of more only the length is exported."""
 
 
 def parsed(traceparent: str | None) -> SpanContext | None:
@@ -93,19 +93,19 @@ class LiveSpan(TurnSpan):
         if self.recording and (plain := _attribute(key, value)) is not None:
             self.otel.set_attribute(str(key)[:200], plain)
 
-    def event(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
+    def event(self, name: str, attributes: Mapping[str, Any] | None = None, contents: Mapping[str, Any] | None = None) -> None:
         """An event."""
         if self.recording:
             found = {str(key)[:200]: plain for key, value in (attributes or {}).items() if (plain := _attribute(key, value)) is not None}
+            if contents and self._tracer.contents:
+                found.update({str(key)[:200]: _said(key, value) for key, value in contents.items()})
             self.otel.add_event(str(name)[:200], found)
 
     def content(self, key: str, value: Any) -> None:
         """What somebody said."""
         if not self.recording or not self._tracer.contents:
             return
-        shown = REDACTED if is_secret_name(key) else redact(value)
-        text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, default=str)
-        self.otel.set_attribute(str(key)[:200], text[:16_384])
+        self.otel.set_attribute(str(key)[:200], _said(key, value))
 
     def link(self, traceparent: str | None) -> None:
         """A link."""
@@ -231,3 +231,10 @@ def _attribute(key: object, value: Any) -> Any:
     if isinstance(value, list | tuple) and value and all(type(each) is type(value[0]) for each in value):
         return [plain for each in value[:100] if (plain := _attribute("", each)) is not None]
     return f"[{type(value).__name__}]"
+
+
+def _said(key: str, value: Any) -> str:
+    """What somebody said, as it may be exported: redacted, and not without end."""
+    shown = REDACTED if is_secret_name(key) else redact(value)
+    text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, default=str)
+    return text if len(text) <= MOST_CONTENT else f"[{len(text)} characters]"  # no half of a JSON text

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
 from retinue.actors.tracing.exporting import Place, Watched, batched
 from retinue.actors.tracing.names import SCHEMA_URL
+from retinue.actors.tracing.spans import MOST_CONTENT
 from retinue.actors.tracing.tracer import OpenTelemetryTracer
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def begin(tracing: Tracing, kernel: Kernel, sqlite: Path | None) -> OpenTelemetr
             max_span_attributes=128,
             max_event_attributes=32,
             max_link_attributes=32,
-            max_attribute_length=16_384,
-            max_span_attribute_length=16_384,
+            max_attribute_length=MOST_CONTENT,
+            max_span_attribute_length=MOST_CONTENT,
         ),
     )
     for processor, _ in ways:

@@ -95,12 +95,12 @@ class OpenTelemetryTracer(Tracer):
             attributes = {names.PATH: cell.path, names.MESSAGE: label, names.SUBJECT: security.subject}
             if security.tenant:
                 attributes[names.TENANT] = security.tenant
-            if postmark.hints is not None:
-                attributes.update(postmark.hints)
             came = postmark.trace
             span = LiveSpan(self, label, cls._span_kind, came, self._open.get(came) if came is not None else None, attributes)
             postmark.span = span
             self._open[span.traceparent or ""] = span
+            if postmark.hints is not None:
+                span.mark(postmark.hints)
             kernel.context_of(cell).run(otel_context.attach, trace.set_span_in_context(span.otel, self.nothing))
             if cls._span_begins is not None and span.recording:
                 cls._span_begins(cell.actor, span, message)

@@ -113,7 +113,8 @@ async def test_a_handoff_is_told_of_on_the_run_that_ends_with_it(tmp_path: Path)
         answer = await agent.ask(rt.Run("Help", handoffs=(rt.Handoff("billing"),)))
         assert answer.type == "handoff"
     span = one(read_spans(tmp_path), "invoke_agent agent")
-    assert span.events_named("retinue.handoff") == [{"retinue.handoff.source": "agent", "retinue.handoff.target": "billing"}]
+    about = {"retinue.handoff.source": "agent", "retinue.handoff.target": "billing", "retinue.handoff.reason": "an invoice"}
+    assert span.events_named("retinue.handoff") == [about]
     assert span["retinue.handoff.target"] == "billing" and span["retinue.handoff.reason"] == "an invoice"
 
 
@@ -178,6 +179,25 @@ async def test_what_an_endpoint_calls_itself_is_left_out_where_it_is_no_plain_wo
     assert not {"gen_ai.response.model", "gen_ai.response.finish_reasons"} & set(span.attributes)
 
 
+async def test_a_calls_id_that_is_no_plain_word_is_left_out(tmp_path: Path) -> None:
+    odd = llm.Completion("", "tiny-1", llm.Usage(), "tool_calls", (llm.ToolCall("call\nof the canary", "get_weather", '{"city": "Rome"}'),))
+    async with rt.ActorSystem("ids", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+        await (await spawned(system, [odd, "Sunny."])).ask("Hi")
+    tool = one(read_spans(tmp_path), "execute_tool get_weather")
+    assert "gen_ai.tool.call.id" not in tool.attributes
+
+
+async def test_a_long_conversation_is_exported_whole_or_by_its_length(tmp_path: Path) -> None:
+    import json
+
+    async with rt.ActorSystem("long", data_dir=tmp_path, tracing=rt.Tracing(contents=True)) as system:
+        agent = await spawned(system, ["Hi."] * 30)
+        for n in range(30):
+            await agent.ask(f"{n} " + "word " * 300)
+    chats = [span for span in read_spans(tmp_path) if span.name == "chat scripted"]
+    assert [len(json.loads(span["gen_ai.input.messages"])) for span in chats] == [2 * n + 1 for n in range(30)]
+
+
 async def test_other_messages_of_an_agent_are_plain_spans(tmp_path: Path) -> None:
     async with rt.ActorSystem("memory", data_dir=tmp_path, tracing=rt.Tracing()) as system:
         agent = await spawned(system, ["Hi."])
@@ -199,3 +219,32 @@ async def test_what_was_said_is_exported_in_the_form_of_the_conventions_where_th
     (answer,) = json.loads(first["gen_ai.output.messages"])
     assert answer["parts"][0]["name"] == "get_weather" and answer["finish_reason"] == "tool_calls"
     assert json.loads(tool["gen_ai.tool.call.arguments"])["city"] == "Rome" and tool["gen_ai.tool.call.result"] == "sunny in Rome"
+
+
+async def test_a_swarm_is_one_tree_and_each_handoff_is_told_where_it_was_made(tmp_path: Path) -> None:
+    async with rt.ActorSystem("swarm", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+        first = await spawned(system, [called("transfer_to_second", {"reason": "it knows"}, 3)], name="first", tools=[])
+        second = await spawned(system, [said("Here I am.", 4)], name="second", tools=[])
+        swarm = await system.spawn(rt.Swarm, [first, second], start="first", name="swarm")
+        assert (await swarm.ask("Who is there?")).content == "Here I am."
+    spans = read_spans(tmp_path)
+    assert tree_of(spans) == [["invoke_agent swarm", ["invoke_agent first", "chat scripted"], ["invoke_agent second", "chat scripted"]]]
+    about = {"retinue.handoff.source": "first", "retinue.handoff.target": "second"}
+    assert one(spans, "invoke_agent swarm").events_named("retinue.handoff") == [about]
+    assert one(spans, "invoke_agent first").events_named("retinue.handoff") == [about]
+    assert one(spans, "invoke_agent swarm")["gen_ai.usage.input_tokens"] == 7
+
+
+async def test_a_team_that_waits_for_a_person_is_linked_to_the_run_that_goes_on(tmp_path: Path) -> None:
+    async with rt.ActorSystem("team", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+        member = await spawned(system, [llm.tool_calls(("send", {"to": "bob"})), "Sent."], name="member", tools=[send])
+        team = await system.spawn(rt.Sequential, [member], name="team")
+        with pytest.raises(rt.ApprovalRequired) as required:
+            await team.ask("Write to Bob")
+        run = required.value.run
+        assert run is not None
+        token = await system.approvals.approve(required.value.requests[0].id, reviewer="carol")
+        assert (await team.ask(rt.Resume(run), approvals=[token])).content == "Sent."
+    parked, resumed = (span for span in read_spans(tmp_path) if span.name == "invoke_agent team")
+    assert parked["retinue.run"] == resumed["retinue.run"] == run
+    assert resumed.events_named("link") == [{"trace_id": parked.trace, "span_id": parked.id}]
