@@ -34,6 +34,24 @@ def test_a_run_is_summed_up(tmp_path: Path) -> None:
     assert [(one.source, one.target, one.reason) for one in summary.handoffs] == [("writer", "critic", "done")]
 
 
+def test_a_hand_over_that_a_member_and_the_swarm_around_it_tell_of_is_one(tmp_path: Path) -> None:
+    spans = Spans(tmp_path)
+
+    def over(at: int, source: str, target: str) -> tuple[str, int, dict[str, str]]:
+        return ("retinue.handoff", at, {"retinue.handoff.source": source, "retinue.handoff.target": target, "retinue.handoff.reason": ""})
+
+    swarm = spans.add("invoke_agent desk", 0, 9, kind="agent", events=[over(3, "triage", "billing"), over(6, "billing", "triage")])
+    spans.add("invoke_agent triage", 1, 3, parent=swarm, kind="agent", events=[over(2, "triage", "billing")])
+    spans.add("invoke_agent billing", 4, 6, parent=swarm, kind="agent", events=[over(5, "billing", "triage")])
+    spans.add("invoke_agent triage", 7, 9, parent=swarm, kind="agent", events=[over(8, "triage", "refunds")])  # the swarm has stopped it
+    spans.close()
+    assert [(one.source, one.target) for one in summary_of(tmp_path).handoffs] == [
+        ("triage", "billing"),
+        ("billing", "triage"),
+        ("triage", "refunds"),
+    ]
+
+
 def test_tokens_and_cost_that_a_run_repeats_of_its_calls_are_counted_once(tmp_path: Path) -> None:
     spans = Spans(tmp_path)
     top = spans.add("invoke_agent a", 0, 9, kind="agent", attributes={"gen_ai.usage.input_tokens": 100, "retinue.cost_micro_usd": 250})
@@ -115,6 +133,22 @@ def test_a_run_that_went_on_waits_no_more(tmp_path: Path) -> None:
 
 def test_a_parked_run_that_failed_for_another_reason_has_failed(tmp_path: Path) -> None:
     assert parked(tmp_path, error="RunLimitReached").status == "error"
+
+
+def test_a_hand_over_that_the_team_tells_of_too_is_one_and_the_next_is_another(tmp_path: Path) -> None:
+    def over(source: str, target: str, at: float, reason: str = "") -> Any:
+        return "retinue.handoff", at, {"retinue.handoff.source": source, "retinue.handoff.target": target, "retinue.handoff.reason": reason}
+
+    spans = Spans(tmp_path)
+    top = spans.add("invoke_agent team", 0, 9, kind="agent", events=[over("a", "b", 2, "why"), over("b", "a", 4), over("a", "b", 6)])
+    for at, source, target in ((1, "a", "b"), (3, "b", "a"), (5, "a", "b")):
+        spans.add(f"invoke_agent {source}", at, at + 0.9, parent=top, kind="agent", events=[over(source, target, at + 0.5)])
+    spans.close()
+    assert [(one.source, one.target, one.reason) for one in summary_of(tmp_path).handoffs] == [
+        ("a", "b", "why"),
+        ("b", "a", ""),
+        ("a", "b", ""),
+    ]
 
 
 def test_very_many_names_share_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

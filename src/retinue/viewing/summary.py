@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -193,7 +193,7 @@ def summed(trace: Trace) -> Summary:
         by_tool=_sorted(lines["tool"]),
         by_agent=_sorted(lines["agent"]),
         approvals=approvals,
-        handoffs=tuple(sorted(_handoffs(spans), key=lambda one: one.at_ns)),
+        handoffs=tuple(_handoffs(spans)),
         runs=_runs(spans),
     )
 
@@ -248,12 +248,36 @@ def _approvals(spans: Iterable[Span]) -> Iterable[Approval]:
         yield Approval(request, span.span_id, request in resumed)
 
 
-def _handoffs(spans: Iterable[Span]) -> Iterable[Handoff]:
+def _handoffs(spans: Sequence[Span]) -> list[Handoff]:
+    """Each hand-over once, in order: who gives tells of it, and so does the team around."""
+    above = {span.span_id: span.parent_id for span in spans}
+    found: list[Handoff] = []
     for span in spans:
         for event in span.events:
             if event.name == HANDOFF:
                 source, target, reason = (_text(event.attributes.get(f"{HANDOFF}.{part}")) for part in ("source", "target", "reason"))
-                yield Handoff(source, target, reason, span.span_id, event.at_ns)
+                found.append(Handoff(source, target, reason, span.span_id, event.at_ns))
+    found.sort(key=lambda one: one.at_ns)
+    kept: list[Handoff] = []
+    for one in found:
+        last = kept[-1] if kept else None
+        if last is None or (one.source, one.target) != (last.source, last.target) or not _is_within(last.span_id, one.span_id, above):
+            kept.append(one)
+        elif not last.reason:
+            kept[-1] = one
+    return kept
+
+
+def _is_within(span_id: str, around: str, above: Mapping[str, str]) -> bool:
+    """Whether a span is somewhere below another one."""
+    seen = {span_id}
+    while span_id := above.get(span_id, ""):
+        if span_id == around:
+            return True
+        if span_id in seen:  # a ring
+            return False
+        seen.add(span_id)
+    return False
 
 
 def _runs(spans: Iterable[Span]) -> tuple[str, ...]:
