@@ -70,10 +70,10 @@ class BadInput(AgentError, ValueError):
 
 
 class RunLimitReached(AgentError):
-    """The run came to one of its limits and stopped; what it had done so far is in memory, marked partial.
+    """The run came to one of its limits and stopped; what it had done so far is in memory, marked partial. (Of a team's run nothing is in the team's own.)
 
     Attributes:
-        limit: Which of the limits, by its name in `RunLimits` ("model_calls", "tokens", …).
+        limit: Which of the limits, by its name in `RunLimits` ("model_calls", "tokens", …); "tree." and a name in `TreeLimits`; "max_turns" of a talk.
         usage: What the run had used, where that is known.
         partial: What the model had said so far; "" where it had said nothing.
     """

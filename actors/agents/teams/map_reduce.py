@@ -103,7 +103,8 @@ class MapReduce(Team):
         works = [partial(work, piece, session) for piece, session in zip(pieces, sessions, strict=True)]
         try:
             found = await run.together(works, at_once=self.at_once, errors="raise" if self.failures == "raise" else "return")
-            await run.together([partial(run.forget, MAPPER, session) for session in sessions], at_once=self.at_once)
+            forget = [partial(run.forget, MAPPER, session) for session in sessions]
+            await run.together(forget, at_once=self.at_once, errors="return")  # the work is done, whatever becomes of that
         except Parking:
             raise  # a piece waits for a person, and goes on in its session
         except BaseException:
