@@ -34,24 +34,6 @@ def test_a_run_is_summed_up(tmp_path: Path) -> None:
     assert [(one.source, one.target, one.reason) for one in summary.handoffs] == [("writer", "critic", "done")]
 
 
-def test_a_hand_over_that_a_member_and_the_swarm_around_it_tell_of_is_one(tmp_path: Path) -> None:
-    spans = Spans(tmp_path)
-
-    def over(at: int, source: str, target: str) -> tuple[str, int, dict[str, str]]:
-        return ("retinue.handoff", at, {"retinue.handoff.source": source, "retinue.handoff.target": target, "retinue.handoff.reason": ""})
-
-    swarm = spans.add("invoke_agent desk", 0, 9, kind="agent", events=[over(3, "triage", "billing"), over(6, "billing", "triage")])
-    spans.add("invoke_agent triage", 1, 3, parent=swarm, kind="agent", events=[over(2, "triage", "billing")])
-    spans.add("invoke_agent billing", 4, 6, parent=swarm, kind="agent", events=[over(5, "billing", "triage")])
-    spans.add("invoke_agent triage", 7, 9, parent=swarm, kind="agent", events=[over(8, "triage", "refunds")])  # the swarm has stopped it
-    spans.close()
-    assert [(one.source, one.target) for one in summary_of(tmp_path).handoffs] == [
-        ("triage", "billing"),
-        ("billing", "triage"),
-        ("triage", "refunds"),
-    ]
-
-
 def test_tokens_and_cost_that_a_run_repeats_of_its_calls_are_counted_once(tmp_path: Path) -> None:
     spans = Spans(tmp_path)
     top = spans.add("invoke_agent a", 0, 9, kind="agent", attributes={"gen_ai.usage.input_tokens": 100, "retinue.cost_micro_usd": 250})
