@@ -60,7 +60,7 @@ class ToolMode:
     def __init__(
         self, output: Literal["schema", "object", "prompt"] = "schema", *, grammar: bool = False, where: str = "the model"
     ) -> None:
-        self._steps: tuple[Firmness, ...] = (("grammar",) if grammar else ()) + _STEPS[output]
+        self._steps: tuple[Firmness, ...] = ("grammar", *_STEPS[output]) if grammar else _STEPS[output]
         self._where = where
         self._known: dict[Any, int] = {}  # which step the server takes, where it is not the first
 

@@ -42,6 +42,7 @@ class _Value(Protocol):
 
     def feed(self, text: str) -> tuple[str, str]:
         """Take a piece; return what it says, and what comes after the value."""
+        ...
 
 
 class _Text:

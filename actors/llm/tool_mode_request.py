@@ -105,12 +105,12 @@ def reply_schema(tools: tuple[ToolSpec, ...], may_answer: bool, output: OutputSp
     definitions: dict[str, Any] = {}
     forms = []
     for number, tool in enumerate(tools):
-        arguments = _placed(json.loads(tool.parameters), f"tool_{number}", definitions) if firmness != "loose" else _ANY_OBJECT
+        arguments = _placed(tool.parameters, f"tool_{number}", definitions) if firmness != "loose" else _ANY_OBJECT
         forms.append(_object({"tool": {"const": tool.name}, "arguments": arguments}))
     if may_answer:
         answer: Any = {"type": "string", "minLength": 1}
         if output is not None:
-            answer = _placed(json.loads(output.schema), "answer", definitions)
+            answer = _placed(output.schema, "answer", definitions)
         forms.append(_object({"answer": answer}))
     schema: dict[str, Any] = {"anyOf": forms} if len(forms) > 1 else forms[0]
     if definitions:
@@ -122,15 +122,15 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _placed(schema: dict[str, Any], name: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """A schema as a part of a larger one: itself, or where it has references within itself a reference to it among the definitions."""
+def _placed(schema: str, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    """A schema, given as its text, as a part of a larger one: itself, or where it has references within itself a reference to it among the definitions."""
     refers: list[str] = []
     try:
-        kept = _kept(schema, f"#/$defs/{name}", refers)
+        kept: dict[str, Any] = _kept(json.loads(schema), f"#/$defs/{name}", refers)
     except RecursionError:
         return _ANY_OBJECT
     if not refers:
-        return kept  # type: ignore[no-any-return]  # an object stays one
+        return kept
     definitions[name] = kept
     return {"$ref": f"#/$defs/{name}"}
 

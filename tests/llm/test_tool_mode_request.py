@@ -67,15 +67,17 @@ def test_references_of_two_tools_and_an_answer_do_not_meet():
     assert found == {"a": "string", "b": "integer", None: "boolean"}
 
 
-def test_a_schema_that_is_deeper_than_python_goes_is_any_object():
-    deep: dict = {}
-    for _ in range(3_000):
-        deep = {"anyOf": [deep]}
-    text = '{"type": "object", "properties": {"a": ' + '{"anyOf": [' * 3_000 + "{}" + "]}" * 3_000 + "}}"
-    with pytest.raises(ValueError, match="no JSON"):  # refused where it is made
-        llm.ToolSpec("it", "", text)
-    shallow = '{"type": "object", "properties": {"a": ' + '{"anyOf": [' * 300 + "{}" + "]}" * 300 + "}}"
-    assert json.loads(reply_schema((llm.ToolSpec("it", "", shallow),), False, None, "exact"))["properties"]["tool"] == {"const": "it"}
+@pytest.mark.parametrize("levels", [300, 3_000])
+def test_a_schema_that_is_deeper_than_python_goes_is_refused_or_any_object(levels):
+    text = '{"type": "object", "properties": {"a": ' + '{"anyOf": [' * levels + "{}" + "]}" * levels + "}}"
+    try:
+        tool = llm.ToolSpec("it", "", text)
+    except ValueError as error:  # Python 3.11 cannot even read so many levels
+        assert levels == 3_000 and "no JSON" in str(error)  # noqa: PT017
+        return
+    properties = json.loads(reply_schema((tool,), False, None, "exact"))["properties"]
+    assert properties["tool"] == {"const": "it"}
+    assert properties["arguments"]["type"] == "object"
 
 
 def test_the_name_of_the_tool_comes_before_its_arguments_so_that_it_is_known_while_they_come():
