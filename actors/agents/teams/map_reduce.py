@@ -76,10 +76,12 @@ class MapReduce(Team):
         **options: Any,
     ) -> None:
         by_function = callable(reducer) and not isinstance(reducer, type)
-        super().__init__({MAPPER: mapper} if by_function else {MAPPER: mapper, REDUCER: reducer}, **options)
+        given: dict[str, Any] = {MAPPER: mapper} if by_function else {MAPPER: mapper, REDUCER: reducer}
+        super().__init__(given, **options)
         if split is not None and not callable(split):
             raise DefinitionError(f"MapReduce(split=…) is a {type(split).__name__}: give a function of the message that gives its pieces")
-        self.reduce: Reduce | None = reducer if by_function else None
+        function: Any = reducer
+        self.reduce: Reduce | None = function if by_function else None
         self.split = split
         self.at_once = checked_number(at_once, "at_once", "MapReduce", most=1_000)
         self.failures: Failures = checked_failures(failures, "MapReduce")
