@@ -107,7 +107,7 @@ class Deployment(Actor):
 
     async def on_start(self) -> None:
         """Get ready to hire workers."""
-        worker = _Worker if self.charges else _Clerk
+        worker: type[Any] = _Worker if self.charges else _Clerk
         self._workers = await self.ctx.spawn_pool(worker, self, pool=Pool.elastic(self._concurrency), name="workers")
 
     @handler(requires=OPERATION, raises=ModelError, forwards=True, counted=False)

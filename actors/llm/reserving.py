@@ -14,8 +14,6 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
-import attrs
-
 from retinue.actors.llm.errors import BadReply, ModelError, ModelInterrupted, ModelTimeout, ModelUnreachable, WrongEndpoint
 from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, Retrying, TextDelta, ToolCallDelta
 from retinue.actors.llm.messages import Complete, Completion
@@ -29,15 +27,30 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.spending import Budget
     from retinue.capabilities.budgets import Reservation
 
-__all__ = ["CHARACTERS_A_TOKEN", "LEAST_ANSWER", "Charge", "Charged", "charged", "charged_stream", "current_charge", "prompt_tokens"]
+__all__ = [
+    "CHARACTERS_A_TOKEN",
+    "LEAST_ANSWER",
+    "MOST_ANSWER",
+    "Charge",
+    "Charged",
+    "charged",
+    "charged_stream",
+    "current_charge",
+    "prompt_tokens",
+]
 
 LEAST_ANSWER: Final = 4_096
-"""Tokens that are reserved for an answer whose request does not say how long it may be, or a fourth of what is left, where that is more."""
+"""Tokens that are reserved for an answer whose request does not say how long it may be; or a fourth of what is left, where that is more."""
 
 CHARACTERS_A_TOKEN: Final = 3
 """A low guess: what is reserved for a prompt is rather too much than too little. What it really took is settled afterwards."""
 
+MOST_ANSWER: Final = 8_192
+"""Tokens that such a request is given at most: endpoints refuse more than their model can say, and most can say so much."""
+
 TOKENS_A_MESSAGE: Final = 8
+
+_MOST: Final = 2**62 - 1  # of tokens and of money: two of these can be added
 
 _log = logging.getLogger("retinue.llm")
 
@@ -96,6 +109,22 @@ def _size_of(completion: Completion) -> int:
     )
 
 
+def _sound(usage: object) -> Usage:
+    """What of a usage can be charged: a model, or who wrote its deployment, may say anything, and numbers below zero would give something back."""
+    prompt, answer, cost = (
+        value if type(value) is int and 0 <= value <= _MOST else None
+        for value in (getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens", "cost_micro_usd"))
+    )
+    return Usage(1, prompt, answer, cost_micro_usd=cost)
+
+
+def _capped(request: Complete, most: int | None) -> Complete:
+    return Complete(
+        request.messages, most, request.temperature, request.stop, request.seed, request.tools, request.tool_choice, request.output,
+        request.parallel_tool_calls, request.reasoning_effort, request.extra,
+    )  # fmt: skip
+
+
 class Charge:
     """What one exchange is charged to, from before it begins until it has ended.
 
@@ -142,7 +171,7 @@ class Charge:
 
         self._reservation = await self._budget.lease(want)
         given = self._given
-        self.request = given if answer == given.max_tokens else attrs.evolve(given, max_tokens=answer)
+        self.request = given if answer == given.max_tokens else _capped(given, answer)
 
     def _answer(self, left: Amounts, free: Amounts) -> int | None:
         """How many tokens the answer may have, of what is left, and what of that nobody has reserved; None where nothing limits it."""
@@ -152,12 +181,10 @@ class Charge:
             return asked
         if asked is not None:
             return max(1, min(asked, whole))
-        least = min(whole, LEAST_ANSWER)
-        fourth = self._room(left, share=4)
-        now = self._room(free)
+        fourth, now = self._room(left, share=4), self._room(free)
         assert fourth is not None
         assert now is not None
-        return max(1, least, min(fourth, now))
+        return max(1, min(whole, LEAST_ANSWER), min(fourth, now, MOST_ANSWER))
 
     def _room(self, amounts: Amounts, share: int = 1) -> int | None:
         """How many tokens of an answer there is room for in these amounts, or in that share of them, the request taken off; None where nothing limits it."""
@@ -207,13 +234,13 @@ class Charge:
         if self._reservation is None or not self._settle_failed(error):
             return request
         await self.reserve()
-        return attrs.evolve(request, max_tokens=self.request.max_tokens)
+        return _capped(request, self.request.max_tokens)
 
     # -- its end -------------------------------------------------------------------------------------------------------------------------------------
 
     def completed(self, completion: Completion) -> None:
         """Settles it by what the model says that it took; what it does not say counts as the worst case."""
-        usage, price = completion.usage, self._deployment.price
+        usage, price = _sound(getattr(completion, "usage", None)), self._deployment.price
         if usage.total_tokens is None and self._deployment.guesses_usage:
             usage = Usage(1, self._prompt, _size_of(completion) // CHARACTERS_A_TOKEN + 1, cost_micro_usd=usage.cost_micro_usd)
         cost = usage.cost_micro_usd

@@ -13,7 +13,7 @@ import retinue as rt
 from metered_models import Metered, balance_of, quiet
 from openai_loopback import completion, loopback
 from retinue import llm
-from retinue.actors.llm.reserving import LEAST_ANSWER, prompt_tokens
+from retinue.actors.llm.reserving import LEAST_ANSWER, MOST_ANSWER, prompt_tokens
 
 HELLO = llm.Complete.of("hello")
 PROMPT = prompt_tokens(HELLO)
@@ -42,7 +42,8 @@ async def read(model: rt.Ref[Any], context: Any, most: int = 100, request: llm.C
         (1_000, None, 1_000 - PROMPT),
         (LEAST_ANSWER + PROMPT, None, LEAST_ANSWER),
         (10_000 + PROMPT, None, LEAST_ANSWER),
-        (4 * 10_000 + PROMPT, None, 10_000),
+        (4 * 6_000 + PROMPT, None, 6_000),
+        (1_000_000, None, MOST_ANSWER),
         (1_000, 100, 100),
         (40_000, 30_000, 30_000),
         (1_000, 5_000, 1_000 - PROMPT),
@@ -105,8 +106,17 @@ def test_a_prompt_is_estimated_with_all_that_is_sent() -> None:
 @pytest.mark.parametrize("streamed", [False, True], ids=["asked", "streamed"])
 @pytest.mark.parametrize(
     ("usage", "tokens"),
-    [(llm.Usage(1, 30, 20), 50), (llm.Usage(1, 30, None), 1_000), (llm.Usage(1), 1_000), (llm.Usage(1, 3_000, 1), 1_000)],
-    ids=["known", "half", "unknown", "more than there was"],
+    [
+        (llm.Usage(1, 30, 20), 50),
+        (llm.Usage(1, 30, None), 1_000),
+        (llm.Usage(1), 1_000),
+        (llm.Usage(1, 3_000, 1), 1_000),
+        (llm.Usage(1, -500, 1), 1_000),
+        (llm.Usage(1, 2**80, 1), 1_000),
+        (llm.Usage(1, 1.5, 1), 1_000),  # type: ignore[arg-type]
+        (llm.Usage(1, 30, 20, cost_micro_usd=-5), 50),
+    ],
+    ids=["known", "half", "unknown", "more than there was", "below zero", "far too much", "no whole number", "a cost below zero"],
 )
 async def test_it_is_settled_by_the_models_usage_and_by_the_worst_case_where_it_says_nothing(
     usage: llm.Usage, tokens: int, streamed: bool

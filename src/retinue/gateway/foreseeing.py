@@ -86,6 +86,7 @@ class Foresight:
             approvals,
             handler.definition,
             four_eyes=handler.four_eyes,
+            counted=handler.counted,
         )
         consent: Consent | None = None
         with trio.move_on_after(PATIENCE):
