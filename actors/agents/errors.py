@@ -250,9 +250,7 @@ class MemberPaused(TeamError):
 
 
 class TeamDiverged(TeamError):
-    """A team's run that was parked has, run again, taken another way than before, so that the answers that it had are not those to what it asks now; or it makes steps
-    without end. It stays parked.
-    """
+    """A team's run that was parked has, run again, taken another way than before, so that the answers that it had are not those to what it asks now. It stays parked."""
 
     code: ClassVar[str] = "team.diverged"
 

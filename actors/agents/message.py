@@ -343,4 +343,10 @@ class Cancel(Request[bool]):
 
 @message(name="retinue/Describe@1")
 class Describe(Request[str]):
-    """What an agent or a team is made of: an indented tree, a line for each."""
+    """What an agent or a team is made of: an indented tree, a line for each.
+
+    Attributes:
+        levels: How many levels of teams are looked into, 0 to 32; default 16.
+    """
+
+    levels: int = 16

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from retinue.actors.agents.errors import TeamDiverged
+from retinue.actors.agents.errors import TeamDiverged, TeamError
 
 if TYPE_CHECKING:
     from retinue.actors.agents.teams.roster import Place
@@ -102,11 +102,11 @@ class Journal:
         return [entry for _, entry in sorted(self.entries.items()) if isinstance(entry, ParkedAsk)]
 
     def find(self, number: Number, what: Any, path: str) -> Entry | None:
-        """What there is of a step. Raises TeamDiverged where that was another one."""
+        """What there is of a step. Raises TeamDiverged where that was another one, TeamError after too many."""
         entry = self.entries.get(number)
         if entry is None:
             if len(self.entries) >= MAX_STEPS:
-                raise TeamDiverged(f"{path}: a run of a team has {MAX_STEPS:,} steps at most; give it an end")
+                raise TeamError(f"{path}: a run of a team has {MAX_STEPS:,} steps at most: give its forward an end")
             return None
         if not _same(entry.what, what):
             shown = ".".join(map(str, number))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 import trio
 
-from retinue.actors.agents.errors import UnknownStateKey
+from retinue.actors.agents.errors import BadInput, UnknownStateKey
 from retinue.actors.agents.front import IDLE, SESSIONS, Front
 from retinue.actors.agents.keeping import Keeper
 from retinue.actors.agents.message import TIMEOUT, ClearMemory, Describe, GetMemory, GetState, LoadState
@@ -49,6 +49,9 @@ MANAGE: Final = "agents.manage"
 
 LOOK_AGAIN: Final = 1.0
 """Seconds after which a member that was removed looks whether anything is parked in it still."""
+
+MOST_LEVELS: Final = 32
+"""Levels of teams within each other: as many as actors live below each other."""
 
 LOOKING: Final = 10.0
 """Seconds that a member has for saying what it is made of."""
@@ -195,15 +198,21 @@ class Team(Front):
         return tuple(self._roster)
 
     @handler(raises=Exception, open_to_all=True)
-    def describe(self, message: Describe) -> Any:  # noqa: ARG002
+    def describe(self, message: Describe) -> Any:
         """The tree. Who is within is asked beside the messages."""
-        self.ctx.start_soon(self._describe, self.ctx.defer())
+        levels: object = message.levels
+        if type(levels) is not int or not 0 <= levels <= MOST_LEVELS:
+            raise BadInput(f"{self._path}: Describe(levels={levels!r:.100}): give a number from 0 to {MOST_LEVELS}")
+        if not levels:
+            return f"{type(self).__name__}(…)"
+        self.ctx.start_soon(self._describe, self.ctx.defer(), levels - 1)
+        return None
 
-    async def _describe(self, deferred: Deferred) -> None:
+    async def _describe(self, deferred: Deferred, levels: int) -> None:
         lines = [f"{type(self).__name__}("]
         for member in self._roster:
             try:
-                made_of = await member.ref.ask(Describe(), timeout=LOOKING)
+                made_of = await member.ref.ask(Describe(levels), timeout=LOOKING)
             except Unhandled:
                 made_of = "actor"
             except RetinueError as error:

@@ -12,7 +12,7 @@ import trio
 
 from retinue.actors.agents.errors import BadInput, RunParked, TeamError
 from retinue.actors.agents.events import HandedOff
-from retinue.actors.agents.inputs import checked_session, own_items
+from retinue.actors.agents.inputs import checked_session, own_items, own_message
 from retinue.actors.agents.message import AgentMessage, ClearMemory, FromMember, Resume, Run, RunEnd
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.spans import note_handoff
@@ -61,7 +61,7 @@ class TeamRun:
 
     __slots__ = (
         "_history", "_home", "_late", "_old", "_resuming", "_roster", "_streamed", "_task", "_wait", "exit_at", "journal", "message", "name",
-        "path", "session", "state", "usage",
+        "path", "session", "state", "told", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +77,8 @@ class TeamRun:
         wait: bool | None = None,
         exit_at: int | str | None = None,
     ) -> None:
-        self.message = message
+        self.message = own_message(message, roster.path)
+        self.told = message  # nobody but the session has it
         self.session: str = message.session
         self.state: dict[str, Any] = plain_data(dict(before.data), "run.state")
         self.exit_at = exit_at
@@ -198,9 +199,11 @@ class TeamRun:
         Returns:
             The answers in the order of the asks.
         """
-        return await self.together(
-            [partial(self.ask, member, message, timeout=timeout) for member, message in asks], at_once=at_once, errors=errors
-        )
+        try:
+            functions = [partial(self.ask, member, message, timeout=timeout) for member, message in asks]
+        except (TypeError, ValueError):
+            raise BadInput(f'{self.path}: run.gather takes pairs of a member and a message, [("writer", "Begin"), …]') from None
+        return await self.together(functions, at_once=at_once, errors=errors)
 
     async def together(
         self, functions: Sequence[Callable[[], Awaitable[Any]]], *, at_once: int = AT_ONCE, errors: Literal["raise", "return"] = "raise"
@@ -293,6 +296,7 @@ class TeamRun:
             return AgentMessage(message, self.name, None, name)
         if not isinstance(message, AgentMessage):
             raise BadInput(f"{self.path}: run.ask was given a {type(message).__name__}: give a str, or rt.AgentMessage(…)")
+        message = own_message(message, self.path)  # what the author does with it later changes no journal
         return message if message.session == name else _evolved(message, session=name)
 
     async def _step(self, what: Any, do: Callable[[], Awaitable[Any]], go_on: Callable[[ParkedAsk], Awaitable[Any]] | None) -> Any:
@@ -301,7 +305,7 @@ class TeamRun:
         entries = self.journal.entries
         entry = self.journal.find(number, what, self.path)
         if isinstance(entry, Answered):
-            return entry.answer
+            return _own(entry.answer)
         if isinstance(entry, Failed):
             raise entry.error
         try:
@@ -317,7 +321,7 @@ class TeamRun:
             entries[number] = Failed(what, error)
             raise
         entries[number] = Answered(what, answer)
-        return answer
+        return _own(answer)
 
     def _parked(self, what: Any, waits: Waits) -> ParkedAsk | Failed:
         error = waits.error
@@ -488,6 +492,13 @@ class Waits(Exception):
         super().__init__(str(error))
         self.whom = whom
         self.error = error
+
+
+def _own(answer: Any) -> Any:
+    """An answer for the author, who may change what is in it: the journal keeps its own."""
+    if isinstance(answer, AgentMessage):
+        return own_message(answer)
+    return plain_data(answer, "run.decide(…)") if isinstance(answer, dict | list) else answer
 
 
 def _single(error: BaseException) -> BaseException:

@@ -199,7 +199,7 @@ class TeamSession(Session):
     def _keep(self, run: TeamRun, answer: AgentMessage) -> None:
         state = self._kept
         data = run.data()
-        items = (*state.items, run.message, own_message(answer, self._team.path)) if self._team.remembers else ()
+        items = (*state.items, run.told, own_message(answer, self._team.path)) if self._team.remembers else ()
         self._put(TeamState(items, data=data))  # type: ignore[arg-type]
 
     async def _set_aside(self, run: TeamRun, trees: list[Tree], parked: ParkedTeam | None, wait: bool | None) -> Exception:
@@ -214,7 +214,7 @@ class TeamSession(Session):
             )
         name = new_run_id(run.session) if parked is None else parked.id
         left = tuple(tree.left() for tree in trees)
-        self._park(ParkedTeam(id=name, message=run.message, journal=run.journal, limits=left, wait=wait, exit_at=run.exit_at))
+        self._park(ParkedTeam(id=name, message=run.told, journal=run.journal, limits=left, wait=wait, exit_at=run.exit_at))
         if run.streamed:
             await emit(ApprovalNeeded(requests, name))
         who = ", ".join(dict.fromkeys(str(one.what[0]) for one in waiting if one.requests))

@@ -321,6 +321,23 @@ async def test_a_path_to_nobody_is_an_error_for_whatever_is_asked(path: Any) -> 
                 await team.ask(message)
 
 
+async def test_the_root_reads_and_changes_a_subjects_memory_at_every_level() -> None:
+    async with rt.ActorSystem("teams") as system:
+        team = await family(system)
+        ada = system.authority.mint("ada", ["**"])
+        await team.ask("hi", context=ada)
+        state = await team.ask(rt.GetState(), context=ada)
+        assert await team.ask(rt.GetState(subject="ada")) == state
+        assert state["table.key.memory"]
+        await team.ask(rt.ClearMemory(subject="ada", path="table.key"))
+        assert (await team.ask(rt.GetState(), context=ada))["table.key.memory"] == []
+        await team.ask(rt.ClearMemory(subject="ada", recursive=True))
+        assert all(value in ([], 1) for value in (await team.ask(rt.GetState(), context=ada)).values())
+        await team.ask(rt.LoadState(state, subject="ada"))
+        assert await team.ask(rt.GetState(), context=ada) == state
+        assert all(value in ([], 1) for value in (await team.ask(rt.GetState())).values())
+
+
 async def test_what_is_no_member_any_more_is_in_no_state() -> None:
     async with rt.ActorSystem("teams") as system:
         team = await family(system)

@@ -314,6 +314,38 @@ async def test_what_does_not_follow_from_the_answers_goes_through_decide() -> No
         assert turns == [1]
 
 
+async def test_what_forward_does_with_data_that_it_got_or_gave_changes_no_journal_and_no_memory() -> None:
+    sender, asked = Sender(), []
+
+    class Data(rt.Actor):
+        @rt.handler
+        async def answer(self, message: rt.AgentMessage) -> rt.AgentMessage:
+            asked.append(message.content)
+            return rt.AgentMessage({"found": [1]})
+
+    async with rt.ActorSystem("teams") as system:
+
+        async def forward(run: rt.TeamRun) -> Any:
+            decided = await run.decide(lambda: {"d": [0]})
+            decided["d"].append(9)
+            question = {"q": ["x"], "decided": decided}
+            answer = await run.ask("data", rt.AgentMessage(question))
+            question["q"].append("later")
+            answer.content["found"].append(len(answer.content["found"]))
+            run.message.content["words"].clear()
+            await run.ask("s", "go")
+            return rt.AgentMessage({"all": [answer.content]})
+
+        team = await system.spawn(Made, {"data": await system.spawn(Data), "s": await sender.agent(system, "bob")}, forward)
+        waiting = await parked_by(team, rt.AgentMessage({"words": ["hi"]}))
+        await decide(system, waiting.requests, True)
+        answer = await team.ask(rt.Resume(waiting.run))
+        assert answer.content == {"all": [{"found": [1, 1]}]}
+        answer.content["all"].clear()
+        assert await contents(team) == [{"words": ["hi"]}, {"all": [{"found": [1, 1]}]}]
+        assert asked == [{"q": ["x"], "decided": {"d": [0, 9]}}]
+
+
 async def test_the_members_that_a_run_has_seen_are_those_that_it_sees_again() -> None:
     sender = Sender()
     async with rt.ActorSystem("teams") as system:
@@ -352,6 +384,21 @@ async def test_a_model_that_needs_consent_parks_the_run_too() -> None:
         await decide(system, waiting.requests, False)
         with pytest.raises(rt.Denied, match="has not approved"):
             await team.ask(rt.Resume(waiting.run))
+
+
+async def test_what_is_left_of_a_runs_limits_holds_when_it_goes_on() -> None:
+    sender = Sender()
+    async with rt.ActorSystem("teams") as system:
+        team = await system.spawn(rt.Sequential, {"s": await sender.agent(system, "bob"), "t": rt.Agent.spec(model="scripted:x")})
+        for calls, fits in ((4, True), (3, False)):
+            waiting = await parked_by(team, rt.Run("hi", limits=rt.TreeLimits(calls=calls)))  # a model call
+            await decide(system, waiting.requests, True)
+            if fits:  # the tool, and a model call of each
+                assert (await team.ask(rt.Resume(waiting.run))).content == "x"
+            else:
+                with pytest.raises(rt.RunLimitReached) as caught:
+                    await team.ask(rt.Resume(waiting.run))
+                assert caught.value.limit == "tree.calls"
 
 
 async def test_a_run_may_wait_instead() -> None:

@@ -230,6 +230,34 @@ async def test_a_member_that_was_removed_is_stopped_and_a_ref_that_was_given_is_
         assert ref.alive
 
 
+async def test_a_member_that_is_removed_ends_what_others_have_asked_of_it_first() -> None:
+    began, gate = trio.Event(), trio.Event()
+
+    class Slow(llm.Deployment):
+        async def stream_once(self, request: llm.Complete) -> Any:
+            began.set()
+            await gate.wait()
+            yield llm.TextDelta("finished")
+            yield llm.Completed(llm.Completion("finished", "slow", finish_reason="stop"))
+
+    async with rt.ActorSystem("teams") as system:
+        team = await system.spawn(Made, {"a": rt.Agent.spec(model=await system.spawn(Slow))}, everybody, name="team")
+        member = system.registry.get("/user/team/a")
+        assert member is not None
+        answers: list[Any] = []
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def ask() -> None:
+                answers.append((await member.ask(rt.AgentMessage("go"))).content)
+
+            await began.wait()
+            await team.ask(rt.RemoveMember("a"))
+            await wait_all_tasks_blocked()
+            gate.set()
+        assert answers == ["finished"]
+
+
 async def test_members_end_with_their_team() -> None:
     async with rt.ActorSystem("teams") as system:
         team = await system.spawn(rt.Sequential, [rt.Sequential.spec([scripted("x")])], name="team")
@@ -248,6 +276,20 @@ async def test_a_team_says_what_it_is_made_of() -> None:
         assert await team.ask(rt.Describe()) == (
             "Sequential(\n  (writer): Agent (paused)\n  (kids): AgentList(\n    (0): Agent\n    (1): actor\n  )\n  (empty): AgentDict()\n)"
         )
+
+
+async def test_a_team_that_is_its_own_member_is_looked_into_so_far_and_no_farther() -> None:
+    async with rt.ActorSystem("teams") as system:
+        team = await system.spawn(Made, {}, everybody, name="team")
+        await team.ask(rt.AddMember("again", team))
+        assert await team.ask(rt.Describe(levels=2)) == "Made(\n  (again): Made(\n    (again): Made(…)\n  )\n)"
+        assert len((await team.ask(rt.Describe())).splitlines()) == 33
+        for levels in (-1, 33, True, "1"):
+            with pytest.raises(rt.BadInput, match="levels"):
+                await team.ask(rt.Describe(levels))  # type: ignore[arg-type]
+        for message in (rt.GetState(), rt.ClearMemory(recursive=True), rt.AgentMessage("x")):
+            with trio.fail_after(5), pytest.raises(rt.AskCycle):
+                await team.ask(message)
 
 
 async def test_looking_at_a_team_does_not_wait_for_what_it_is_doing() -> None:

@@ -262,6 +262,14 @@ async def test_gather_refuses_options_that_make_no_sense(options: Any) -> None:
         assert asked == []
 
 
+@pytest.mark.parametrize("asks", [["a"], [("a",)], [("a", "x", "y")], 3], ids=str)
+async def test_gather_takes_pairs(asks: Any) -> None:
+    async with team_of(lambda run: run.gather(asks)) as (_, team, asked):
+        with pytest.raises(rt.BadInput, match="pairs of a member and a message"):
+            await team.ask("go")
+        assert asked == []
+
+
 async def test_branches_make_several_steps_each() -> None:
     async def forward(run: rt.TeamRun) -> str:
         async def branch(word: str) -> str:
