@@ -6,7 +6,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retinue import llm
@@ -50,6 +50,7 @@ def whole(value):
     return {whole(key): whole(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
+@settings(max_examples=60)
 @given(TEXTS, STYLES, PLACES)
 def test_an_answer_is_its_text_wherever_its_pieces_are_cut(text, style, places):
     reader = read(cut(json.dumps({"answer": text}, **style), places))
@@ -57,6 +58,7 @@ def test_an_answer_is_its_text_wherever_its_pieces_are_cut(text, style, places):
     assert reader.calls() == ()
 
 
+@settings(max_examples=60)
 @given(st.sampled_from(["add", "the other", 'a "b"']), st.dictionaries(TEXTS, VALUES, max_size=3), STYLES, PLACES)
 def test_a_call_is_its_name_and_arguments_wherever_its_pieces_are_cut(name, arguments, style, places):
     reader = read(cut(json.dumps({"tool": name, "arguments": arguments}, **style), places))
@@ -65,12 +67,14 @@ def test_a_call_is_its_name_and_arguments_wherever_its_pieces_are_cut(name, argu
     assert whole(json.loads(call.arguments)) == whole(arguments)
 
 
+@settings(max_examples=60)
 @given(VALUES, STYLES, PLACES)
 def test_an_answer_in_json_is_the_json(value, style, places):
     reader = read(cut(json.dumps({"answer": value}, **style), places), is_json=True)
     assert whole(json.loads(reader.text())) == whole(value)
 
 
+@settings(max_examples=60)
 @given(st.text(st.sampled_from('{}[]":,`\\ \n`tolanswerg1'), max_size=40) | TEXTS, PLACES, st.booleans())
 def test_whatever_a_model_writes_is_read_to_its_end_and_no_pieces_change_what_it_is(text, places, is_json):
     once, cut_up = read([text], is_json=is_json), read(cut(text, places), is_json=is_json)
@@ -79,6 +83,7 @@ def test_whatever_a_model_writes_is_read_to_its_end_and_no_pieces_change_what_it
     assert cut_up.text() == once.text()
 
 
+@settings(max_examples=60)
 @given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=3), STYLES, st.integers(1, 1000))
 def test_a_call_that_is_cut_off_anywhere_is_never_whole_before_its_arguments_are(arguments, style, place):
     text = json.dumps({"tool": "pay", "arguments": arguments}, **style)
