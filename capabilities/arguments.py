@@ -13,7 +13,7 @@ from typing import Any, Final
 from cattrs.errors import ClassValidationError
 
 from retinue.capabilities.errors import BadArguments
-from retinue.capabilities.json_reading import BrokenJson, read, read_exactly, without_surrogates
+from retinue.capabilities.json_reading import BrokenJson, plain, read, read_exactly, read_with, without_surrogates
 from retinue.capabilities.repair import repair
 from retinue.capabilities.schema_records import problems_of
 from retinue.capabilities.schema_shapes import Misfit, shown
@@ -85,7 +85,7 @@ class Reader:
         """
         if type(arguments) is str:
             try:
-                value = read(arguments)
+                value = read_with(plain, arguments)
                 if type(value) is dict or not self._is_object:
                     return self._strict(value, self._target)
             except (BrokenJson, ClassValidationError, Misfit, RecursionError):

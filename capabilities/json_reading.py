@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 from retinue.capabilities.schema_shapes import Number
 from retinue.security.whole_texts import whole
 
-__all__ = ["LONGEST", "MAX_DEPTH", "BrokenJson", "read", "read_exactly", "without_surrogates"]
+__all__ = ["LONGEST", "MAX_DEPTH", "BrokenJson", "plain", "read", "read_exactly", "read_with", "without_surrogates"]
 
 LONGEST: Final = 4 * 2**20
 """Characters of one text."""
@@ -49,7 +49,7 @@ def _no_constant(name: str) -> NoReturn:
     raise BrokenJson(f"{name} is no JSON number")
 
 
-_plain: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
+plain: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
 
 
 def _whole(text: str) -> int | Number:
@@ -66,15 +66,16 @@ def read(text: str) -> Any:
     Raises:
         BrokenJson: It is none.
     """
-    return _read(_plain, text)
+    return read_with(plain, text)
 
 
 def read_exactly(text: str) -> Any:
     """The same, with each number that has a fraction or an exponent as a `Number`, which knows how it was written. Raises as `read`."""
-    return _read(_signed if "-0" in text else _exact, text)
+    return read_with(_signed if "-0" in text else _exact, text)
 
 
-def _read(decoder: json.JSONDecoder, text: str) -> Any:
+def read_with(decoder: json.JSONDecoder, text: str) -> Any:
+    """The value as one of the decoders here makes it; what `read` and `read_exactly` call. Raises as they do."""
     if len(text) > LONGEST:
         raise BrokenJson(f"the text has {len(text):,} characters, and {LONGEST:,} are the most that is read")
     if text.count("[") + text.count("{") > MAX_DEPTH:

@@ -159,7 +159,10 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
     @handler(raises=Exception, open_to_all=True)
     def clear_memory(self, message: ClearMemory) -> Any:
         """Forget a session."""
-        self._hand_on(message)
+        if message.subject is None and message.tenant is None:
+            self.ctx.forward(self._sessions[self._key(message.session)], message)
+        else:
+            self._hand_on(message)
 
     @handler(raises=Exception, open_to_all=True)
     def get_state(self, message: GetState) -> Any:

@@ -32,6 +32,7 @@ from retinue.actors.llm.scripted import Line, Script, pieces_of
 from retinue.actors.llm.spans import chat_begins, chat_ends
 from retinue.actors.llm.weights import SMOLLM2, find_weights, models_folder
 from retinue.actors.runtime.actor import Actor, handler
+from retinue.actors.runtime.current import current
 from retinue.actors.runtime.pools import Pool
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.watch import StopReason
@@ -201,7 +202,7 @@ class _Alone(Deployment):
     @handler(requires=OPERATION, raises=ModelError)
     async def complete(self, request: Complete) -> Completion:  # type: ignore[override]  # answers instead of handing over
         """Answer a request."""
-        if self.ctx.security.accounts:
+        if current().security.accounts:
             return await charged(self, self.ctx.budget, request)
         return await self.complete_once(request)
 

@@ -46,21 +46,23 @@ class Usage:
     def __add__(self, other: Usage) -> Usage:
         if not isinstance(other, Usage):
             return NotImplemented
+        # Sums spelled out: it is added up after every call of a model.
+        prompt, more_prompt = self.prompt_tokens, other.prompt_tokens
+        completion, more_completion = self.completion_tokens, other.completion_tokens
+        cached, more_cached = self.cached_tokens, other.cached_tokens
+        reasoning, more_reasoning = self.reasoning_tokens, other.reasoning_tokens
+        cost, more_cost = self.cost_micro_usd, other.cost_micro_usd
         return Usage(
             self.requests + other.requests,
-            _sum(self.prompt_tokens, other.prompt_tokens),
-            _sum(self.completion_tokens, other.completion_tokens),
-            _sum(self.cached_tokens, other.cached_tokens),
-            _sum(self.reasoning_tokens, other.reasoning_tokens),
-            _sum(self.cost_micro_usd, other.cost_micro_usd),
+            None if prompt is None or more_prompt is None else prompt + more_prompt,
+            None if completion is None or more_completion is None else completion + more_completion,
+            None if cached is None or more_cached is None else cached + more_cached,
+            None if reasoning is None or more_reasoning is None else reasoning + more_reasoning,
+            None if cost is None or more_cost is None else cost + more_cost,
         )
 
 
 quicken(Usage)
-
-
-def _sum(left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else left + right
 
 
 NO_USAGE = Usage(0, 0, 0, 0, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from threading import get_ident
 from time import perf_counter
 from types import CoroutineType
@@ -222,10 +223,10 @@ class Ref(Generic[A_co]):
             await kernel.breathe(checkpoint)  # a loop of such asks must be one that can be cancelled
         return value
 
-    async def _ask_slowly(
+    def _ask_slowly(
         self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Approvals, detached: bool
-    ) -> Any:
-        """The path by the queue: the target is busy, the ask is out of the ordinary, or it is wrong and needs an error."""
+    ) -> Coroutine[Any, Any, Any]:
+        """By a worker that a pool lends, where it does; else by the queue."""
         cell = self._cell
         kernel = cell.kernel
         if timeout is not None:
@@ -238,7 +239,16 @@ class Ref(Generic[A_co]):
             worker = lent(cell, handler) if handler is not None and (in_turn or turn is kernel.roots) else None
             if worker is not None and handler is not None:
                 sending = turn.security if in_turn else kernel.root
-                return await ask_lent(cell, worker, handler, message, sending, turn if in_turn else None, timeout)
+                return ask_lent(cell, worker, handler, message, sending, turn if in_turn else None, timeout)
+        return self._ask_by_queue(message, timeout, context, approvals, detached)
+
+    async def _ask_by_queue(
+        self, message: Any, timeout: float | None, context: SecurityContext | None, approvals: Approvals, detached: bool
+    ) -> Any:
+        """The path by the queue: the target is busy, the ask is out of the ordinary, or it is wrong and needs an error."""
+        cell = self._cell
+        kernel = cell.kernel
+        turn: Any = current()
         try:
             if cell.spec.coerces and message.__class__ not in cell.handlers:
                 made = addressed(cell, message, streamed=False)[1]
