@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from retinue.actors.tracing import names
 from retinue.security.errors import ApprovalRequired
 from retinue.security.redaction import redact
 from retinue.security.secret_shapes import REDACTED, hide_secrets, is_secret_name
+from retinue.security.whole_texts import whole
 
 if TYPE_CHECKING:
     from retinue.actors.tracing.tracer import OpenTelemetryTracer
@@ -28,6 +30,9 @@ _KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 MOST_TEXT: Final = 2_000
 """Characters of one attribute."""
+
+MOST_AMOUNT: Final = 2**63 - 1
+"""The largest number that an endpoint takes."""
 
 MOST_CONTENT: Final = 2**19
 """Characters of what was said in one message; of more only the length is exported."""
@@ -86,26 +91,26 @@ class LiveSpan(TurnSpan):
     def rename(self, name: str) -> None:
         """Another name."""
         if self.recording and isinstance(name, str):
-            self.otel.update_name(hide_secrets(name[:200]))
+            self.otel.update_name(whole(hide_secrets(name[:200])))
 
     def set(self, key: str, value: Any) -> None:
         """An attribute."""
         if self.recording and (plain := _attribute(key, value)) is not None:
-            self.otel.set_attribute(str(key)[:200], plain)
+            self.otel.set_attribute(_key(key), plain)
 
     def event(self, name: str, attributes: Mapping[str, Any] | None = None, contents: Mapping[str, Any] | None = None) -> None:
         """An event."""
         if self.recording:
-            found = {str(key)[:200]: plain for key, value in (attributes or {}).items() if (plain := _attribute(key, value)) is not None}
+            found = {_key(key): plain for key, value in (attributes or {}).items() if (plain := _attribute(key, value)) is not None}
             if contents and self._tracer.contents:
-                found.update({str(key)[:200]: _said(key, value) for key, value in contents.items()})
-            self.otel.add_event(str(name)[:200], found)
+                found.update({_key(key): _said(key, value) for key, value in contents.items()})
+            self.otel.add_event(_key(name), found)
 
     def content(self, key: str, value: Any) -> None:
         """What somebody said."""
         if not self.recording or not self._tracer.contents:
             return
-        self.otel.set_attribute(str(key)[:200], _said(key, value))
+        self.otel.set_attribute(_key(key), _said(key, value))
 
     def link(self, traceparent: str | None) -> None:
         """A link."""
@@ -124,7 +129,7 @@ class LiveSpan(TurnSpan):
         for key, value in attributes.items():
             if value is None or (key in _WORDS and not _all_words(value)):
                 continue
-            self.otel.set_attribute(key, value)
+            self.otel.set_attribute(key, whole(value) if isinstance(value, str) else value)
 
     def count(self, attributes: Mapping[str, int | None]) -> None:
         """Amounts."""
@@ -140,7 +145,7 @@ class LiveSpan(TurnSpan):
             return
         for key, amount in attributes.items():
             if amount is not None:
-                self._counted[key] = total = self._counted.get(key, 0) + amount
+                self._counted[key] = total = min(self._counted.get(key, 0) + amount, MOST_AMOUNT)
                 self.otel.set_attribute(key, total)
 
     def fail(self, error_type: str) -> None:
@@ -207,7 +212,7 @@ _WORDS: Final = frozenset({names.CALL_ID, names.RESPONSE_MODEL, names.FINISH_REA
 
 def _text_of(error: BaseException) -> str:
     try:
-        return hide_secrets(str(error))[:MOST_TEXT]
+        return whole(hide_secrets(str(error))[:MOST_TEXT])
     except Exception:
         return "(its text cannot be had)"
 
@@ -224,17 +229,26 @@ def _attribute(key: object, value: Any) -> Any:
         return None
     if is_secret_name(str(key)):
         return REDACTED
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**63 else f"[int of {value.bit_length()} bits]"  # more, no endpoint takes
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))  # JSON knows no others
     if isinstance(value, str):
-        return hide_secrets(value[: MOST_TEXT * 2])[:MOST_TEXT]
+        return whole(hide_secrets(str(value)[: MOST_TEXT * 2])[:MOST_TEXT])
     if isinstance(value, list | tuple) and value and all(type(each) is type(value[0]) for each in value):
-        return [plain for each in value[:100] if (plain := _attribute("", each)) is not None]
+        plain = [_attribute("", each) for each in value[:100]]
+        return plain if len({type(each) for each in plain}) == 1 else [str(each) for each in plain]
     return f"[{type(value).__name__}]"
+
+
+def _key(key: object) -> str:
+    return whole(str(key)[:200])
 
 
 def _said(key: str, value: Any) -> str:
     """What somebody said, as it may be exported: redacted, and not without end."""
     shown = REDACTED if is_secret_name(key) else redact(value)
     text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, default=str)
-    return text if len(text) <= MOST_CONTENT else f"[{len(text)} characters]"  # no half of a JSON text
+    return whole(text) if len(text) <= MOST_CONTENT else f"[{len(text)} characters]"  # no half of a JSON text

@@ -19,6 +19,7 @@ from retinue.actors.runtime.tracing import Tracer, incoming, trace_of
 from retinue.actors.tracing import names
 from retinue.actors.tracing.spans import LiveSpan, written
 from retinue.mailbox.envelope import Postmark
+from retinue.security.whole_texts import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,9 +93,9 @@ class OpenTelemetryTracer(Tracer):
                 postmark = delivery.postmark = Postmark()
             message, cls, security = delivery.message, cell.spec.cls, delivery.context
             label = type(message).__name__
-            attributes = {names.PATH: cell.path, names.MESSAGE: label, names.SUBJECT: security.subject}
+            attributes = {names.PATH: whole(cell.path), names.MESSAGE: label, names.SUBJECT: whole(security.subject)}
             if security.tenant:
-                attributes[names.TENANT] = security.tenant
+                attributes[names.TENANT] = whole(security.tenant)
             came = postmark.trace
             span = LiveSpan(self, label, cls._span_kind, came, self._open.get(came) if came is not None else None, attributes)
             postmark.span = span
@@ -202,7 +203,10 @@ async def _in_thread(function: Any) -> None:
 
 
 def _shut(processor: BatchSpanProcessor, watched: Watched) -> None:
-    watched.place.hurry(FLUSH_TIMEOUT)
+    try:
+        watched.place.hurry(FLUSH_TIMEOUT)
+    except Exception:
+        _log.exception("%s could not be told to hurry", watched.place.name)
     try:
         processor._batch_processor.shutdown(int(FLUSH_TIMEOUT * 1000))
     except Exception:

@@ -265,3 +265,48 @@ async def test_a_nested_turn_that_fails_is_drawn_below_the_one_that_asked(tmp_pa
             await asker.ask(Outer(odd))
     spans = read_spans(tmp_path)
     assert tree_of(spans) == [["Outer", "Do"]] and {span["error.type"] for span in spans} == {"KeyError"}
+
+
+async def test_the_spans_of_a_system_that_a_handler_ends_are_exported_all_the_same(tmp_path: Path) -> None:
+    @rt.message
+    class Leave(rt.Request[None]):
+        pass
+
+    class Fatal(rt.Actor):
+        @rt.handler
+        def leave(self, message: Leave) -> None:
+            raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        async with rt.ActorSystem("fatal", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+            fatal, odd = await system.spawn(Fatal, name="fatal"), await system.spawn(Odd, name="odd")
+            odd.tell(Do("hang"))
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(rt.ActorStopped):
+                await fatal.ask(Leave())
+            await trio.sleep_forever()
+    spans = read_spans(tmp_path)
+    assert one(spans, "Leave")["error.type"] == "SystemExit" and one(spans, "Do")["error.type"] == "ActorStopped"
+
+
+async def test_a_system_whose_block_is_cancelled_exports_what_it_has(tmp_path: Path) -> None:
+    with trio.CancelScope() as scope:
+        async with rt.ActorSystem("cancelled", data_dir=tmp_path, tracing=rt.Tracing()) as system, trio.open_nursery() as nursery:
+            odd = await system.spawn(Odd, name="odd")
+            await odd.ask(Do(""))
+            nursery.start_soon(odd.ask, Do("hang"))
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+    spans = read_spans(tmp_path)
+    assert [span.attributes.get("error.type") for span in spans] in ([None, "ActorStopped"], [None, "AskCancelled"])
+
+
+def test_a_system_of_a_script_that_is_stopped_twice_ends_its_export_once(tmp_path: Path) -> None:
+    from retinue.sync import ActorSystem
+
+    with ActorSystem("twice", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+        system.spawn(Odd, name="odd").ask(Do(""))
+        system.stop()
+        system.stop()
+    assert len(read_spans(tmp_path)) == 1

@@ -285,6 +285,44 @@ async def test_an_option_for_an_endpoint_is_never_silently_off(monkeypatch: pyte
         rt.Tracing(otlp="http://localhost:4318/v1/traces")
 
 
+async def test_odd_values_cost_no_span_wherever_they_go(tmp_path: Path) -> None:
+    half = "half \ud83d of it"
+    odd = {
+        "text": half, half: 1, "huge": 2**80, "below": -(2**63) - 1, "largest": 2**63 - 1, "nan": float("nan"), "inf": [1.0, float("inf")],
+        "texts": [half, "x"], "mixed": [1, "x"], "bytes": b"x", "empty": [], "nul": "a\0b",
+    }  # fmt: skip
+
+    class Odd(rt.Actor):
+        @rt.handler
+        def add(self, message: Add) -> int:
+            for key, value in odd.items():
+                self.ctx.span.set(key, value)
+            self.ctx.span.rename(f"odd {half}")
+            self.ctx.span.event(half, odd)
+            self.ctx.span.content("said", [half, odd])
+            self.ctx.span.mark({"count": 1, "word": half})
+            self.ctx.span.count({"amount": 2**70})
+            raise rt.Reject(half)
+
+    with loopback(OK) as server:
+        tracing = rt.Tracing(jsonl=tmp_path / "spans.jsonl", otlp=f"{server.url}/traces", contents=True)
+        async with rt.ActorSystem("odd", data_dir=tmp_path, tracing=tracing) as system:
+            ref = await system.spawn(Odd, name="odd")
+            with pytest.raises(rt.Reject):
+                await ref.ask(Add(), context=system.authority.mint("ada", ["*"]))
+        sent = spans_in(server.asked)
+    (span,) = read_spans(tmp_path)
+    assert (span.name, span["text"], span["huge"], span["largest"]) == (
+        "odd half \ufffd of it",
+        "half \ufffd of it",
+        "[int of 81 bits]",
+        2**63 - 1,
+    )
+    assert (span["nan"], span["inf"], span["mixed"], span["texts"]) == ("nan", ["1.0", "inf"], "[list]", ["half \ufffd of it", "x"])
+    assert span["amount"] == 2**63 - 1 and span.status_text == "half \ufffd of it"
+    assert len(sent) == 1 and len((tmp_path / "spans.jsonl").read_text().splitlines()) == 1
+
+
 # -- somebody else's provider ----------------------------------------------------------------------------------------------------------------------------
 
 
