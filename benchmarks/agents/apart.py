@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 from benchmarks.harness import Block, BrokenBlock, gc_policy
 
@@ -95,11 +95,18 @@ class Apart:
 
 def main(name: str, measure: str) -> None:
     """Runs blocks of one contender as they are asked for, until the input ends."""
-    from benchmarks.agents.command import load
-
     logging.getLogger("retinue").addHandler(logging.NullHandler())
     logging.getLogger("retinue").propagate = False
     out, sys.stdout = sys.stdout, sys.stderr  # whatever a framework prints is no line of ours
+    try:
+        _serve(name, measure, out)
+    finally:
+        sys.stdout = out
+
+
+def _serve(name: str, measure: str, out: TextIO) -> None:
+    from benchmarks.agents.command import load
+
     contenders, absent = load([name])
     if not contenders:
         print(json.dumps({"missing": absent[name]}), file=out, flush=True)

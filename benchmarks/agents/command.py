@@ -34,12 +34,13 @@ CONTENDERS: Mapping[str, str] = {
 
 PARTS = ("turns", "sessions", "tokens")
 
-METHOD = """In each of {rounds} rounds every row of a table runs one block of about {seconds:g} s, all in one process, in an order that rotates; ratios are formed within a
+METHOD = """In each of {rounds} rounds every row of a table runs one block of about {seconds:g} s, in an order that rotates; ratios are formed within a
 round, between neighbours in time, and medians over the rounds are given, with quartiles. A full garbage collection precedes each block, and the thresholds are raised
 for everybody alike. Each block checks what it did: so many answers, the right ones, so many calls of the tool, so many completions, and an error ends the run."""
 
 TURNS = """A turn is a question, a completion that calls a tool, the tool (an `async def`), a completion with its result, an answer: two completions and a call. The model takes
-no time: each framework's own interface for models is implemented by a function that answers at once. One turn after the other, each in a conversation of its own (ours and
+no time: each framework's own interface for models is implemented by a function that answers at once. Each framework is in a process of its own, so that nobody's imports, heap
+and caches are in another's way; it sleeps while others run their blocks. One turn after the other, each in a conversation of its own (ours and
 AutoGen's agents are told to forget, which is in the time), after a first one that is not timed. In Retinue agent, session, tool and model are actors with a mailbox each; every message carries a security context
 and passes the gate, and what a turn has said is kept for the session."""
 

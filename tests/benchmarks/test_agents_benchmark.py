@@ -69,6 +69,26 @@ def test_a_turn_that_did_not_do_its_errand_is_no_figure():
         tally.check("x", 2, [ANSWER, ANSWER])
 
 
+def test_a_contender_runs_apart_block_by_block_and_its_end_is_no_figure():
+    from benchmarks.agents.apart import Apart
+    from benchmarks.harness import BrokenBlock
+
+    with Apart("retinue", "turn") as ours:
+        assert not ours.missing and "actors" in ours.block.note
+        assert ours.block.run(3) > 0 and ours.block.run(1) > 0
+        ours._process.kill()
+        with pytest.raises(BrokenBlock, match="process of retinue has ended"):
+            ours.block.run(1)
+
+
+def test_a_peer_that_is_not_installed_is_missing_and_says_why(monkeypatch, capsys):
+    from benchmarks.agents import apart, command
+
+    monkeypatch.setattr(command, "CONTENDERS", {"gone": "benchmarks.agents.no_such_peer:CONTENDER"})
+    apart.main("gone", "turn")
+    assert "no_such_peer" in json.loads(capsys.readouterr().out)["missing"]
+
+
 def message(role, content=""):
     return {"role": role, "content": content}
 
