@@ -67,12 +67,15 @@ class Charged(Protocol):
 
     async def complete_once(self, request: Complete) -> Completion:
         """Answers a request."""
+        ...
 
     def stream_once(self, request: Complete) -> AsyncIterator[ModelEvent]:
         """Answers it in pieces."""
+        ...
 
     async def tariff(self, prompt_tokens: int) -> Tariff | None:
         """What the answer costs; None where that is not known."""
+        ...
 
 
 def current_charge() -> Charge | None:
