@@ -174,11 +174,11 @@ def _in_loop(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
 
 
 def _awaited(tool: Tool[..., Any]) -> Callable[..., Awaitable[ToolResult]]:
-    invoke, takes_context, timeout = tool.invoke, tool.context_parameter is not None, tool.timeout
-    current_time, limit = trio.current_time, tool.output_limit
+    invoke, takes_context, timeout, limit = tool.invoke, tool.context_parameter is not None, tool.timeout, tool.output_limit
 
     async def call(self: ToolExecutor, message: Request[ToolResult]) -> ToolResult:
         host = Host(self) if takes_context else None
+        current_time = trio.lowlevel.current_clock().current_time  # the clock's own, for it is asked twice
         began = current_time()
         base = run_context.task._cancel_status if self._cell.kernel.inline_async else None
         scope: trio.CancelScope | None = None
