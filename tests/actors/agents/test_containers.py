@@ -114,7 +114,7 @@ def stages(labels: list[str], cuts: list[int]) -> list[list[str]]:
     return [*found, rest]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.integers(1, 6), st.lists(st.integers(1, 3), max_size=3), st.lists(st.integers(1, 2), max_size=2), st.lists(st.text("abc ", min_size=1).filter(str.strip), min_size=1, max_size=3)
 )  # fmt: skip
@@ -362,7 +362,7 @@ _TREES = st.recursive(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_TREES, min_size=1, max_size=3), st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=3))
 def test_a_state_that_is_loaded_is_the_state_that_was_got_for_any_tree(trees: list[Any], words: list[str]) -> None:
     async def main() -> None:

@@ -463,7 +463,7 @@ async def test_errors_of_a_nursery_of_the_authors_own_come_out_as_themselves() -
             await team.ask("x")
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 49), min_size=50, max_size=120), st.booleans())
 def test_fifty_sessions_at_the_same_time_never_mix(order: list[int], streamed: bool) -> None:
     async def main() -> None:
