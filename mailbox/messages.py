@@ -164,7 +164,8 @@ class MessageInfo:
 def message_info(cls: Any) -> MessageInfo:
     """The `MessageInfo` of a message class (`Get[int]` stands for `Get`). Raises DefinitionError for a class without `@message`."""
     try:
-        return cast("MessageInfo", cls.__dict__["__message_info__"])
+        info: MessageInfo = cls.__dict__["__message_info__"]
+        return info
     except (AttributeError, KeyError):
         origin = get_origin(cls)
         if isinstance(origin, type) and origin is not cls and issubclass(origin, Message):

@@ -122,7 +122,7 @@ async def relayed(delivery: Delivery, slot: AskSlot) -> Any:
     cell.worked += perf_counter() - began
     if error is None and coroutine is None and handed.slot is slot and slot.stage == ASK_RUNNING and kernel.plain and not kernel.labelled:
         # It has not suspended, and nobody else had a chance to look: what `outcomes.conclude` would do.
-        if slot.timer is not None:
+        if slot.timer is not UNARMED:
             slot.disarm()
         slot.stage = DONE
         cell.handled += 1
