@@ -65,8 +65,9 @@ class Primes(rt.Actor):
         try:
             self.started(process.pid)
             said = await process.stdout.receive_some()
-            if await process.wait() != 0:  # nobody has asked for this error, so it is a failure: the actor is restarted
-                raise ChildProcessError(f"the process ended by {signal.Signals(-process.returncode).name}")
+            code = await process.wait()
+            if code != 0:  # no handler's answer, but a failure: the actor is restarted
+                raise ChildProcessError(f"the process ended by {signal.Signals(-code).name if code < 0 else code}")
             return rt.AgentMessage(said.decode().strip(), "primes")
         finally:
             process.kill()
@@ -164,9 +165,9 @@ async def main() -> None:
                     case rt.RunEnd(message) if not path:
                         print(f"{message.sender}: {message.content}")
 
-        for path in ("/user/primes", "/user/letters", "/user/words", "/user/spare"):
-            deaths = [event.what for event in system.events(path) if event.what in ("failed", "restarted", "stopped")]
-            print(f"{path}: {', '.join(deaths) or 'alive all the time'}")
+        for worker in ("/user/primes", "/user/letters", "/user/words", "/user/spare"):
+            deaths = [event.what for event in system.events(worker) if event.what in ("failed", "restarted", "stopped")]
+            print(f"{worker}: {', '.join(deaths) or 'alive all the time'}")
 
 
 if __name__ == "__main__":

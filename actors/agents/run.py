@@ -254,7 +254,7 @@ class Turn:
             if len(wanted) == 1 and self.handing is None and not self.streamed:
                 call = wanted[0]
                 outcome = self.outcomes[call.id] = await carry_out(self, call)
-                if len(calls) == 1 and outcome.__class__ is Step and not self.notices and not self.bad:  # all that `_take` would do
+                if len(calls) == 1 and type(outcome) is Step and not self.notices and not self.bad:  # all that `_take` would do
                     self.items.append(outcome)
                     continue
             elif wanted:
