@@ -209,7 +209,7 @@ class ActorContext:
         """
         derivation.taint(self._cell.kernel, self._turn(), labels)
 
-    def narrow(self, *restrictions: Restriction) -> None:
+    def restrict(self, *restrictions: Restriction) -> None:
         """Narrows the current turn's own authority: what it sends, spawns and starts from now on may do less, and there is no way back. `self.ctx.security` is the
         narrower one then.
 
@@ -220,7 +220,7 @@ class ActorContext:
             DefinitionError: Something else is given.
             Revoked: The authority was revoked.
         """
-        derivation.narrow(self._turn(), restrictions)
+        derivation.restrict(self._turn(), restrictions)
 
     @property
     def approval(self) -> Approval | None:

@@ -56,9 +56,9 @@ __all__ = [
     "holding",
     "lasting",
     "lasts",
-    "narrow",
     "own_authority",
     "received",
+    "restrict",
     "sending",
     "taint",
 ]
@@ -280,7 +280,7 @@ def taint(kernel: Kernel, turn: Delivery, labels: Iterable[str]) -> None:
     kernel.labelled = True
 
 
-def narrow(turn: Delivery, restrictions: Iterable[Restriction]) -> None:
+def restrict(turn: Delivery, restrictions: Iterable[Restriction]) -> None:
     """Rule 2, for a turn that will do with less from here on."""
     turn.security = turn.security.narrow(*restrictions)
 

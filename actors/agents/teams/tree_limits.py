@@ -92,7 +92,7 @@ class Tree:
         self.path = path
         self._ctx = ctx
         before = ctx.security
-        ctx.narrow(*limits.restrictions())
+        ctx.restrict(*limits.restrictions())
         after = ctx.security
         self._accounts = tuple(account for account in after.accounts if account not in before.accounts)
         ends = after.permissions.limits.deadline_ms
