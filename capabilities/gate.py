@@ -231,19 +231,9 @@ class Gate:
         except Exception:
             pass  # it is decided, refused and recorded below, step by step
         case = Case(
-            security,
-            grant,
-            requires,
-            message,
-            path,
-            message_type,
-            risk,
-            approval,
-            approvals,
-            definition,
-            four_eyes=four_eyes,
-            counted=counted,
-        )
+            security, grant, requires, message, path, message_type, risk, approval, approvals,
+            definition, four_eyes=four_eyes, counted=counted,
+        )  # fmt: skip
         try:
             if genuine:
                 case.subject = security.subject
@@ -281,19 +271,9 @@ class Gate:
         A cancellation goes through: then nothing is admitted, charged or recorded. (`settle` says what becomes of a consent.)
         """
         case = Case(
-            security,
-            grant,
-            requires,
-            message,
-            path,
-            message_type,
-            risk,
-            approval,
-            approvals,
-            definition,
-            four_eyes=four_eyes,
-            counted=counted,
-        )
+            security, grant, requires, message, path, message_type, risk, approval, approvals,
+            definition, four_eyes=four_eyes, counted=counted,
+        )  # fmt: skip
         try:
             self._check(case)
             policies = self._begin(case)
