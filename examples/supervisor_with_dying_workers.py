@@ -70,8 +70,10 @@ class Primes(rt.Actor):
                 raise ChildProcessError(f"the process ended by {signal.Signals(-code).name if code < 0 else code}")
             return rt.AgentMessage(said.decode().strip(), "primes")
         finally:
-            process.kill()
-            await process.stdout.aclose()
+            process.kill()  # whoever is cancelled leaves no process behind
+            with trio.CancelScope(shield=True):
+                await process.wait()
+                await process.stdout.aclose()
 
 
 @rt.message
