@@ -195,10 +195,10 @@ class HandoffLimit(AgentError):
 
     code: ClassVar[str] = "handoff.limit"
 
-    def __init__(self, text: str, *, limit: str, way: tuple[str, ...] = ()) -> None:
+    def __init__(self, text: str, *, limit: str, way: Iterable[str] = ()) -> None:
         super().__init__(text)
         self.limit = limit
-        self.way = way
+        self.way = tuple(way)
 
 
 class RoutingFailed(AgentError):

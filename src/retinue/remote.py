@@ -78,6 +78,10 @@ def _counts(value: Any) -> bool:
     )
 
 
+def _names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+
+
 def _seconds_or_none(value: Any) -> bool:
     return value is None or (type(value) in (int, float) and abs(value) < math.inf)
 
@@ -166,7 +170,7 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.GuardrailBlocked: Crossing(403, _texts("stage", "guardrail", "reason")),
     e.OutputInvalid: Crossing(502, (*_texts("problem", "answer"), _Field("attempts", "attempts", _integer))),
     e.OutputRefused: Crossing(502, _texts("refusal")),
-    e.HandoffLimit: Crossing(429, (_Field("limit", "limit", _text, needed=True),)),
+    e.HandoffLimit: Crossing(429, (_Field("limit", "limit", _text, needed=True), _Field("way", "way", _names))),
     e.RoutingFailed: Crossing(502, _texts("answer")),
     e.TeamError: Crossing(500),
     e.NoSuchMember: Crossing(404, _texts("name")),

@@ -34,7 +34,7 @@ SAMPLES = {
     **{cls: {"status": 503} for cls in CROSSING if issubclass(cls, errors.ModelError)},
     errors.RateLimited: {"status": 429, "retry_after": 1.5},
     errors.RunLimitReached: {"limit": "tokens", "partial": "so far"},
-    errors.HandoffLimit: {"limit": "hops"},
+    errors.HandoffLimit: {"limit": "hops", "way": ("front", "billing")},
     errors.HookBlocked: {"phase": "before_run", "hook": "h", "reason": "r"},
     errors.GuardrailBlocked: {"stage": "input", "guardrail": "g", "reason": "r"},
     errors.OutputInvalid: {"problem": "p", "attempts": 3},
