@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks runtime|agents|authority|border|savina|agentdojo|mutants [--help]`."""
+"""The command line: `python -m benchmarks runtime|agents|authority|border|savina|swarm|agentdojo|mutants [--help]`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from benchmarks.runtime.latency import LATENCY_TITLE, LatencyResult, latency_res
 from benchmarks.runtime.measures import MEASURES
 from benchmarks.runtime.suite import CONTENDERS, OURS, IdleResult, MeasureResult, block_of, idle_results, load, measure_results
 from benchmarks.savina.command import savina
+from benchmarks.swarm.command import swarm
 
 NAMES = [measure.name for measure in MEASURES] + ["latency", "idle"]
 
@@ -136,6 +137,7 @@ main.add_command(agents)
 main.add_command(authority)
 main.add_command(border)
 main.add_command(savina)
+main.add_command(swarm)
 main.add_command(agentdojo)
 main.add_command(mutants)
 

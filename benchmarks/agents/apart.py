@@ -1,11 +1,14 @@
-"""A contender in a process of its own: nobody's imports, heap and caches are in another's way. `python -m benchmarks.agents.apart NAME` is what runs there."""
+"""A contender in a process of its own: nobody's imports, heap and caches are in another's way. `python -m benchmarks.agents.apart NAME MEASURE COMMAND` is what runs there."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -26,17 +29,22 @@ class Apart:
     Args:
         name: The contender.
         measure: Which of its blocks.
+        command: The module whose `load` knows the contender.
+        environment: Variables that its process has besides.
 
     Attributes:
         version, note: The contender's, as it says them itself.
         missing: Why it cannot run, where it cannot be imported; else "".
     """
 
-    def __init__(self, name: str, measure: str) -> None:
+    def __init__(
+        self, name: str, measure: str, *, command: str = "benchmarks.agents.command", environment: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.agents.apart", name, measure],
+            [sys.executable, "-m", "benchmarks.agents.apart", name, measure, command],
             cwd=ROOT,
+            env={**os.environ, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -93,21 +101,19 @@ class Apart:
                 pipe.close()
 
 
-def main(name: str, measure: str) -> None:
+def main(name: str, measure: str, command: str) -> None:
     """Runs blocks of one contender as they are asked for, until the input ends."""
     logging.getLogger("retinue").addHandler(logging.NullHandler())
     logging.getLogger("retinue").propagate = False
     out, sys.stdout = sys.stdout, sys.stderr  # whatever a framework prints is no line of ours
     try:
-        _serve(name, measure, out)
+        _serve(name, measure, command, out)
     finally:
         sys.stdout = out
 
 
-def _serve(name: str, measure: str, out: TextIO) -> None:
-    from benchmarks.agents.command import load
-
-    contenders, absent = load([name])
+def _serve(name: str, measure: str, command: str, out: TextIO) -> None:
+    contenders, absent = importlib.import_module(command).load([name])
     if not contenders:
         print(json.dumps({"missing": absent[name]}), file=out, flush=True)
         return

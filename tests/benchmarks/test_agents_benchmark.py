@@ -85,7 +85,7 @@ def test_a_peer_that_is_not_installed_is_missing_and_says_why(monkeypatch, capsy
     from benchmarks.agents import apart, command
 
     monkeypatch.setattr(command, "CONTENDERS", {"gone": "benchmarks.agents.no_such_peer:CONTENDER"})
-    apart.main("gone", "turn")
+    apart.main("gone", "turn", "benchmarks.agents.command")
     assert "no_such_peer" in json.loads(capsys.readouterr().out)["missing"]
 
 
