@@ -42,17 +42,14 @@ def test_the_refund_is_made_once_a_person_has_said_yes_and_the_run_is_recorded(t
     command = printed[-1].split(": ")[1].split()[1:]
     shown = CliRunner().invoke(main, command)
     assert shown.exit_code == 0, shown.output
-    for word in (
-        "invoke_agent desk: ok",
-        "by ada",
-        "goes on with consent",
-        "invoke_agent refunds",
-        "execute_tool refund",
-        "billing → refunds",
-    ):
+    for word in ("invoke_agent desk: ok", "by ada", "goes on with consent", "invoke_agent refunds", "execute_tool refund"):
         assert word in shown.output
+    assert "hands over" not in shown.output  # that was before it waited
     listed = CliRunner().invoke(main, ["runs", "--data-dir", str(tmp_path)])
-    assert [line.split()[3] for line in listed.output.splitlines()] == ["failed", "ok", "decided", "ok"]
+    lines = [line.split() for line in listed.output.splitlines()]
+    assert [line[3] for line in lines] == ["failed", "ok", "decided", "ok"]
+    waited = CliRunner().invoke(main, ["show", lines[2][0], "--data-dir", str(tmp_path)])
+    assert "handed over: billing → refunds: charged twice" in waited.output
 
 
 @pytest.mark.slow  # one more process

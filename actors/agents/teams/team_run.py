@@ -269,16 +269,21 @@ class TeamRun:
 
     async def emit(self, event: AgentEvent) -> None:
         """Tells the reader of the team's stream something. Nothing is said where nobody reads, nor once more where the run is run again."""
-        branch = self._branch()
-        if self._streamed and (*branch.path, branch.steps) not in self._old:
+        if self._is_news() and self._streamed:
             await self._say(event)
 
     async def handed_off(self, source: str, target: str, reason: str = "") -> None:
         """Tells that a member has handed the conversation to another."""
-        note_handoff(self._home.ctx.span, source, target, reason)
+        if self._is_news():
+            note_handoff(self._home.ctx.span, source, target, reason)
         await self.emit(HandedOff(source, target, reason))
 
     # -- inside --------------------------------------------------------------------------------------------------------------------------------------
+
+    def _is_news(self) -> bool:
+        """Whether the run has come further than it had when it was parked."""
+        branch = self._branch()
+        return (*branch.path, branch.steps) not in self._old
 
     def _branch(self) -> Branch:
         branch = branch_in_force.get()
