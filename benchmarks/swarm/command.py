@@ -27,6 +27,7 @@ OURS = "retinue"
 
 SWARMS: Mapping[str, str] = {
     OURS: "benchmarks.swarm.ours:CONTENDER",
+    "retinue, sessions": "benchmarks.swarm.ours:KEPT",
     "autogen-agentchat": "benchmarks.swarm.autogen_swarm_peer:CONTENDER",
     "openai-agents": "benchmarks.swarm.openai_agents_swarm_peer:CONTENDER",
     "pydantic-ai": "benchmarks.swarm.pydantic_ai_swarm_peer:CONTENDER",
@@ -47,7 +48,7 @@ METHOD = """Each contender runs in a process of its own, which waits while other
 round, between neighbours in time, and medians over the rounds are given, with quartiles. A full garbage collection precedes each block, and the thresholds are raised
 for everybody alike. Each block checks what it did, and an error ends the run."""
 
-_WORK = """Each message is a new conversation, one after the other: ours and AutoGen's agents are told to forget the last one, which is in the time; the other two begin with an empty history.
+_WORK = """Each message is a new conversation, one after the other: AutoGen's agents are told to forget the last one, and so are ours in the first row, which is in the time; all others begin with an empty history.
 Models take no time: each framework's own interface for them is implemented by a function that checks which agent asks, in which order, and that what it is told holds this message's number and no
 other. What agents are told differs: a member of Retinue's swarm hears the others' words, line by line, as one message; AutoGen's get each other's messages; the other two share one history with all calls in it."""
 
@@ -55,7 +56,7 @@ HOWS: Mapping[str, str] = {
     "ring": f"""{AGENTS} agents, each of whom hands over to the next, and the last answers: {CALLS_OF["ring"]} model calls a message, {AGENTS - 1} handoffs. {{block}} messages a block, {{rounds}} rounds. {_WORK} A ring
 is hard on whoever goes through the whole history at each step: that grows with its square.""",
     "star": f"""{AGENTS} agents, the first of whom has {AGENTS - 1} handoffs to choose from and takes another one with each message; that one answers: {CALLS_OF["star"]} model calls a message. {{block}} messages a
-block, {{rounds}} rounds. The rest is as with the ring. Retinue forgets by asking each of the {AGENTS} members, about half of its time here.""",
+block, {{rounds}} rounds. The rest is as with the ring. Retinue forgets by asking each of the {AGENTS} members, which is most of its time in the first row.""",
 }
 
 TRACED = f"""The turn of the agents' benchmark (two completions, a call of a tool; here each in a session of its own, which stays), and a plain ask of an actor, one after the other, in blocks of about
@@ -98,7 +99,7 @@ def load(names: Iterable[str]) -> tuple[list[Contender], dict[str, str]]:
             module, _, attribute = SWARMS[name].partition(":")
             loaded.append(getattr(importlib.import_module(module), attribute))
         except ImportError as error:
-            if name == OURS:
+            if name.startswith(OURS):
                 raise
             absent[name] = f"{error} (peers come with the extra `bench`: pip install '.[bench]')"
     return loaded, absent
@@ -108,7 +109,7 @@ def swarm_table(shape: str, timed: Mapping[str, Timed], notes: Mapping[str, str]
     """Header first; a row a contender."""
     rows: list[Row] = [("who", "messages a second (quartiles)", "µs a model call", "retinue is faster by (quartiles)")]
     for name, one in timed.items():
-        faster = [] if name == OURS or OURS not in timed else ratios(timed[OURS].rates, one.rates)
+        faster = [] if name.startswith(OURS) or OURS not in timed else ratios(timed[OURS].rates, one.rates)
         shown = name + (f": {notes[name]}" if notes.get(name) else "")
         each = 1e6 / spread(one.rates).median / CALLS_OF[shape]
         rows.append((shown, _spread(one.rates), _figure(each), _times(faster) if faster else ""))

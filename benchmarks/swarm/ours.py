@@ -1,4 +1,4 @@
-"""Retinue's swarm: team, agents, their sessions and their models are actors; a conversation is forgotten by all of them before the next begins."""
+"""Retinue's swarm: team, agents, their sessions and their models are actors. Either all of them forget a conversation before the next begins, or each has a session of its own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from benchmarks.harness import Block, Contender, Timer
 from benchmarks.swarm.walk import SHAPES, Walk, name_of, offered
 from retinue import llm
 
-__all__ = ["CONTENDER"]
+__all__ = ["CONTENDER", "KEPT"]
 
 
-def messages(shape: str, count: int) -> float:
-    """So many messages, one after the other, each in a conversation of its own."""
-    return trio.run(_messages, shape, count)
+def messages(shape: str, kept: bool, count: int) -> float:
+    """So many messages, one after the other, each in a conversation of its own, which is kept or forgotten."""
+    return trio.run(_messages, shape, kept, count)
 
 
 def _line(walk: Walk, agent: int, request: llm.Complete) -> str | llm.Completion:
@@ -24,7 +24,7 @@ def _line(walk: Walk, agent: int, request: llm.Complete) -> str | llm.Completion
     return walk.answer if target is None else llm.tool_calls((f"transfer_to_{name_of(target)}", "{}"))
 
 
-async def _messages(shape: str, count: int) -> float:
+async def _messages(shape: str, kept: bool, count: int) -> float:
     walk = Walk("retinue", shape)
     targets = offered(shape)
     async with rt.ActorSystem("bench") as system:
@@ -40,17 +40,22 @@ async def _messages(shape: str, count: int) -> float:
             name="swarm",
         )
 
-        async def message() -> None:
-            walk.check((await swarm.ask(walk.begin())).content)
-            await swarm.ask(rt.ClearMemory(recursive=True))
+        async def message(number: int) -> None:
+            said = rt.AgentMessage(walk.begin(), session=f"s{number}" if kept else "0")
+            walk.check((await swarm.ask(said)).content)
+            if not kept:
+                await swarm.ask(rt.ClearMemory(recursive=True))
 
-        await message()
+        await message(count)
         with Timer() as timer:
-            for _ in range(count):
-                await message()
+            for number in range(count):
+                await message(number)
     walk.sum_up(count + 1)
     return timer.seconds
 
 
-NOTE = "`Swarm`; all actors behind the gate, `ClearMemory(recursive=True)` between conversations"
-CONTENDER = Contender("retinue", "", {shape: Block(partial(messages, shape), note=NOTE) for shape in SHAPES})
+FORGETS = "`Swarm`, all actors behind the gate; all members are told to forget the last conversation"
+KEEPS = "the same, each conversation in a session of its own; all are kept"
+
+CONTENDER = Contender("retinue", "", {shape: Block(partial(messages, shape, False), note=FORGETS) for shape in SHAPES})
+KEPT = Contender("retinue, sessions", "", {shape: Block(partial(messages, shape, True), note=KEEPS) for shape in SHAPES})
