@@ -55,6 +55,12 @@ class AgentSpec:
                 )
         check_arguments(ready_class(self.cls), self.arguments, dict(self.options))
 
+    def __repr__(self) -> str:
+        return f"{self.cls.__name__}.spec(…)"  # what it is made with may hold whatever is said to models
+
+    def __how_to_spawn__(self) -> str:
+        return f"a spec is for a team's members=. One that stands alone: spawn({self.cls.__name__}, …), with what {self.cls.__name__}.spec was given"
+
     def with_options(self, options: Mapping[str, Any]) -> AgentSpec:
         """The same with some options changed. Raises DefinitionError where its constructor does not take them."""
         return attrs.evolve(self, options={**self.options, **options})

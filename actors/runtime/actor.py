@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.actors.runtime.handlers import HandlerInfo, collect_handlers, handler, handler_options
@@ -28,6 +30,7 @@ __all__ = [
     "handlers_of",
     "is_resident",
     "ready_class",
+    "unfit_call",
 ]
 
 SPAWN_KEYWORDS = ("name", "grant", "mailbox", "supervision")
@@ -147,7 +150,11 @@ def ready_class(cls: object) -> type[Actor]:
     """`cls` where it is an actor class that can be spawned, else a DefinitionError that says why."""
     if isinstance(cls, Actor):
         raise DefinitionError(f"spawn takes the class and its arguments, not an instance: spawn({type(cls).__name__}, …)")
-    if not isinstance(cls, type) or not issubclass(cls, Actor):
+    if not isinstance(cls, type):
+        fix = getattr(type(cls), "__how_to_spawn__", None)
+        advice = "" if fix is None else f": {fix(cls)}"
+        raise DefinitionError(f"spawn takes a class derived from rt.Actor, not an object of type {type(cls).__name__}{advice}")
+    if not issubclass(cls, Actor):
         raise DefinitionError(f"spawn takes a class derived from rt.Actor, not {cls!r}")
     if cls is Actor:
         raise DefinitionError("spawn takes a class derived from rt.Actor, not rt.Actor itself: it has no handlers")
@@ -167,10 +174,15 @@ def check_keywords(cls: type[Actor], keywords: Iterable[str]) -> None:
     known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     unknown = [name for name in keywords if name not in known]
     if unknown:
-        raise DefinitionError(
-            f"the constructor of {cls.__qualname__} does not take {', '.join(f'{name}=' for name in unknown)}: "
-            f"it takes {', '.join(known) or 'nothing'}. {SPAWN_TAKES}"
-        )
+        raise DefinitionError(_unknown(cls, unknown, known))
+
+
+def _unknown(cls: type[Actor], unknown: Iterable[str], known: Iterable[str]) -> str:
+    taken = list(known)
+    meant = [found[0] for name in unknown for found in [get_close_matches(name, taken, n=1)] if found]
+    meaning = f"did you mean {', '.join(f'{name}=' for name in meant)}? It" if meant else "it"
+    named = ", ".join(f"{name}=" for name in unknown)
+    return f"the constructor of {cls.__qualname__} does not take {named}: {meaning} takes {', '.join(taken) or 'nothing'}. {SPAWN_TAKES}"
 
 
 def check_arguments(cls: type[Actor], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
@@ -187,10 +199,63 @@ def check_arguments(cls: type[Actor], arguments: tuple[Any, ...], keywords: dict
     try:
         signature.bind(None, *arguments, **keywords)
     except TypeError as error:
-        raise DefinitionError(
-            f"the constructor of {cls.__qualname__} cannot be called with these arguments, so no message could ever make one: {error}. It takes "
-            f"{', '.join(list(signature.parameters)[1:]) or 'nothing'}. {SPAWN_TAKES}"
-        ) from error
+        raise DefinitionError(_unfit(cls, error)) from error
+
+
+def _unfit(cls: type[Actor], error: TypeError) -> str:
+    taken = ", ".join(_taken(cls)) or "nothing"
+    return f"the constructor of {cls.__qualname__} cannot be called with these arguments: {error}. It takes {taken}. {SPAWN_TAKES}"
+
+
+def unfit_call(cls: type[Actor], arguments: tuple[Any, ...], keywords: Mapping[str, Any], error: TypeError) -> DefinitionError | None:
+    """What to raise where a constructor could not be called with what `spawn` was given; None where the TypeError is one of its own.
+
+    Args:
+        cls: Whose constructor it is.
+        arguments: What it was given, without the actor itself.
+        keywords: The same, by name.
+        error: What came of it.
+    """
+    if isinstance(error, RetinueError):
+        return None
+    try:
+        signature = inspect.signature(cls.__init__, follow_wrapped=False)
+    except (TypeError, ValueError):  # it has none
+        return None
+    try:
+        signature.bind(None, *arguments, **keywords)
+    except TypeError as why:
+        return DefinitionError(_unfit(cls, why))
+    found = _UNEXPECTED.search(str(error))
+    if found is None or found[1] not in keywords:
+        return None
+    known = [name.rstrip("=") for name in _taken(cls)]
+    if found[1] in known:
+        return None
+    refused = DefinitionError(_unknown(cls, [found[1]], known))  # it was handed on to a base's, by **options
+    refused.__cause__ = error
+    return refused
+
+
+_UNEXPECTED = re.compile(r"__init__\(\) got (?:an unexpected keyword|multiple values for(?: keyword)?) argument '(\w+)'")
+
+
+def _taken(cls: type[Actor]) -> list[str]:
+    """What the constructor takes, and what it hands on to those of its bases: names, with a "=" after those that are no positions. A class says in `__fills_in__` what of that it gives itself."""
+    found: dict[str, str] = {}
+    positions = True
+    for base in cls.__mro__:
+        constructor = base.__dict__.get("__init__")
+        if not inspect.isfunction(constructor):
+            continue
+        parameters = list(inspect.signature(constructor, follow_wrapped=False).parameters.values())[1:]
+        for one in parameters:
+            if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL):
+                found.setdefault(one.name, one.name if positions and one.kind is not one.KEYWORD_ONLY else f"{one.name}=")
+        positions = False
+        if all(one.kind is not one.VAR_KEYWORD for one in parameters):
+            break
+    return [shown for name, shown in found.items() if name not in getattr(cls, "__fills_in__", ())]
 
 
 def is_resident(cls: type[Actor]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from retinue.actors.runtime.actor import SPAWN_TAKES, check_keywords
+from retinue.actors.runtime.actor import SPAWN_TAKES, check_keywords, unfit_call
 from retinue.actors.runtime.asks import DONE, AskSlot, stopped_error
 from retinue.actors.runtime.asks import RUNNING as ASK_RUNNING
 from retinue.actors.runtime.cell import DEAD, IDLE, RUNNING, WAITING, Cell
@@ -81,6 +81,11 @@ def build(cell: Cell, turn: Delivery | None = None) -> None:
                 cell.kernel.template.copy().run(call, turn, cls.__init__, (actor, *birth[0]), birth[1])
         except GeneratorExit as exit_:
             raise odd_exit(exit_) from exit_
+        except TypeError as error:
+            refused = unfit_call(cls, *(birth or ((), {})), error)
+            if refused is None:
+                raise
+            raise refused from refused.__cause__
     elif birth is not None:
         named = f" ({', '.join(birth[1])})" if birth[1] else ""
         raise DefinitionError(

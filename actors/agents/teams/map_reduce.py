@@ -64,6 +64,8 @@ class MapReduce(Team):
         DefinitionError: To the spawner.
     """
 
+    __fills_in__ = ("members",)
+
     def __init__(
         self,
         *,

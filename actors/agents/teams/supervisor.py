@@ -51,6 +51,8 @@ class Supervisor(Team):
         DefinitionError: To the spawner.
     """
 
+    __fills_in__ = ("members",)
+
     def __init__(
         self,
         *,
