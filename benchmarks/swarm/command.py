@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,25 +13,15 @@ import click
 
 from benchmarks import machine
 from benchmarks.agents.apart import Apart
-from benchmarks.harness import Block, BrokenBlock, Contender, Timed, gc_policy, interleave, ratios, spread
+from benchmarks.harness import Block, BrokenBlock, Timed, gc_policy, interleave, ratios, spread
 from benchmarks.results import RESULTS, Row, facts_list, joined, marked, plain, put_part
 from benchmarks.swarm.bare import make_bare
+from benchmarks.swarm.contenders import OURS, SWARMS
 from benchmarks.swarm.sessions import CALLS, LONGEST, MEMBERS, SwarmSessions, measure_swarm_sessions
 from benchmarks.swarm.traced import BARE, CONTENDERS, OFF, UNITS
 from benchmarks.swarm.walk import AGENTS
 
-__all__ = ["OURS", "SWARMS", "load", "sessions_table", "swarm", "swarm_table", "traced_table"]
-
-OURS = "retinue"
-
-SWARMS: Mapping[str, str] = {
-    OURS: "benchmarks.swarm.ours:CONTENDER",
-    "retinue, sessions": "benchmarks.swarm.ours:KEPT",
-    "autogen-agentchat": "benchmarks.swarm.autogen_swarm_peer:CONTENDER",
-    "openai-agents": "benchmarks.swarm.openai_agents_swarm_peer:CONTENDER",
-    "pydantic-ai": "benchmarks.swarm.pydantic_ai_swarm_peer:CONTENDER",
-}
-"""Name → where it is defined, ours first."""
+__all__ = ["sessions_table", "swarm", "swarm_table", "traced_table"]
 
 PARTS = ("ring", "star", "tracing", "sessions")
 
@@ -42,7 +31,7 @@ MESSAGES: Mapping[str, int] = {"ring": 20, "star": 100}
 CALLS_OF: Mapping[str, int] = {"ring": AGENTS, "star": 2}
 """Model calls of a message."""
 
-COMMAND = "benchmarks.swarm.command"
+LOADS = "benchmarks.swarm.contenders"
 
 METHOD = """Each contender runs in a process of its own, which waits while others run. In each round each runs one block, in an order that rotates; ratios are formed within a
 round, between neighbours in time, and medians over the rounds are given, with quartiles. A full garbage collection precedes each block, and the thresholds are raised
@@ -86,23 +75,6 @@ def _spread(figures: Sequence[float]) -> str:
 def _times(figures: Sequence[float], digits: int = 1) -> str:
     made = spread(figures)
     return f"{made.median:.{digits}f}× ({made.low:.{digits}f}× – {made.high:.{digits}f}×)"
-
-
-def load(names: Iterable[str]) -> tuple[list[Contender], dict[str, str]]:
-    """The contenders that can be imported, and why the others could not. Ours are never skipped: their error is raised."""
-    loaded, absent = [], {}
-    for name in names:
-        if name in CONTENDERS:
-            loaded.append(CONTENDERS[name])
-            continue
-        try:
-            module, _, attribute = SWARMS[name].partition(":")
-            loaded.append(getattr(importlib.import_module(module), attribute))
-        except ImportError as error:
-            if name.startswith(OURS):
-                raise
-            absent[name] = f"{error} (peers come with the extra `bench`: pip install '.[bench]')"
-    return loaded, absent
 
 
 def swarm_table(shape: str, timed: Mapping[str, Timed], notes: Mapping[str, str]) -> list[Row]:
@@ -214,7 +186,7 @@ def _measure_swarm(shape: str, messages: int, rounds: int) -> tuple[dict[str, Ti
         blocks: dict[str, Block] = {}
         for name in SWARMS:
             _progress(f"{shape}: {name} starts")
-            contender = stack.enter_context(Apart(name, shape, command=COMMAND))
+            contender = stack.enter_context(Apart(name, shape, command=LOADS))
             if contender.missing:
                 click.echo(f"without {name}: {contender.missing}")
             else:
@@ -236,7 +208,7 @@ def _measure_traced(measure: str, rounds: int, seconds: float) -> tuple[dict[str
         for name in CONTENDERS:
             _progress(f"tracing, {measure}: {name} starts")
             environment = {"PYTHONPATH": str(bare.path)} if name == BARE else {}
-            contender = stack.enter_context(Apart(name, measure, command=COMMAND, environment=environment))
+            contender = stack.enter_context(Apart(name, measure, command=LOADS, environment=environment))
             copied = Path(contender.version).is_relative_to(bare.path)
             if copied != (name == BARE):
                 raise BrokenBlock(f"{name!r} runs the package in {contender.version}")

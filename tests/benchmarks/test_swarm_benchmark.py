@@ -105,7 +105,7 @@ def test_our_swarm_goes_the_way(shape, kept, monkeypatch):
 @pytest.mark.parametrize("name", sorted(PEERS))
 def test_a_peer_goes_the_same_way(name, shape):
     pytest.importorskip(PEERS[name])
-    from benchmarks.swarm.command import load
+    from benchmarks.swarm.contenders import load
 
     [contender], absent = load([name])
     assert not absent and contender.version != "absent"
@@ -113,15 +113,15 @@ def test_a_peer_goes_the_same_way(name, shape):
 
 
 def test_a_peer_that_is_not_there_is_said_to_be_missing_and_ours_is_never_skipped(monkeypatch):
-    from benchmarks.swarm import command
+    from benchmarks.swarm import contenders
 
     monkeypatch.setattr(
-        command, "SWARMS", {"gone": "benchmarks.swarm.no_such_peer:CONTENDER", "retinue": "benchmarks.swarm.no_such:CONTENDER"}
+        contenders, "SWARMS", {"gone": "benchmarks.swarm.no_such_peer:CONTENDER", "retinue": "benchmarks.swarm.no_such:CONTENDER"}
     )
-    loaded, absent = command.load(["gone"])
+    loaded, absent = contenders.load(["gone"])
     assert not loaded and "no_such_peer" in absent["gone"]
     with pytest.raises(ImportError):
-        command.load(["retinue"])
+        contenders.load(["retinue"])
 
 
 # -- tracing -----------------------------------------------------------------------------------------------------------------------------------------
@@ -241,6 +241,12 @@ def test_sessions_of_a_swarm_are_told_by_the_session():
 
     [_, row] = sessions_table([SwarmSessions(1000, 5000, 250, 10.0, 400.0, 45_000, 41_000)])
     assert row == ("1,000", "5,000", "0", "250", "10", "400", "45", "41")
+
+
+def test_the_process_of_a_peer_has_nothing_of_ours_in_it():
+    said = "import sys, benchmarks.agents.apart, benchmarks.swarm.contenders, benchmarks.swarm.walk; print([name for name in sys.modules if name.startswith(('retinue', 'trio'))])"
+    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.slow
