@@ -22,6 +22,8 @@ __all__ = ["MOST_BYTES", "JsonlFile"]
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes of one file; then it becomes `NAME.1`, in the place of the one before, and a new one begins."""
 
+_json_of: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # json.dumps would make an encoder for each line
+
 
 class JsonlFile:
     """A file that grows by a line a span, with mode 600.
@@ -52,7 +54,7 @@ class JsonlFile:
 
     def write(self, spans: Sequence[ReadableSpan]) -> None:
         """Appends them, in one write."""
-        lines = [json.dumps(row_of(span, self._system), ensure_ascii=False, separators=(",", ":")) for span in spans]
+        lines = [_json_of(row_of(span, self._system)) for span in spans]
         data = ("\n".join(lines) + "\n").encode()
         begun = os.fstat(self._file.fileno()).st_size
         if begun and begun + len(data) > MOST_BYTES:

@@ -35,6 +35,8 @@ CREATE INDEX IF NOT EXISTS spans_started ON spans(started_ns);
 
 _INSERT: Final = f"INSERT OR REPLACE INTO spans({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - our own names
 
+_json_of: Final = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make an encoder for each value
+
 _TRIM_EVERY: Final = 64
 """Writes between two looks at how many spans there are."""
 
@@ -131,4 +133,4 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _plain(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    return _json_of(value) if isinstance(value, dict | list) else value
