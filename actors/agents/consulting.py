@@ -10,6 +10,7 @@ from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import NoSuchRun, RunParked
 from retinue.actors.agents.message import AgentMessage, FromMember, Resume, Run, RunEnd
 from retinue.actors.agents.state import ParkedCall
+from retinue.actors.agents.telling import log_failure
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.capabilities.artifacts import head_and_tail
 from retinue.capabilities.tool_results import ToolResult
@@ -95,6 +96,7 @@ async def _asked(turn: Turn, call: ToolCall, seat: Seat, request: Any) -> ToolRe
         spent.timeout()  # it was the run's own time that is over
         return ToolResult.failed("timeout", f"{tool.name} did not answer in time; whether it was carried out is not known")
     except Exception as error:
+        log_failure(turn.d.path, repr(tool.name), error, "the model is told of it as the call's result")
         return ToolResult.failed("raised", f"{tool.name} failed: {type(error).__name__}: {str(error)[:500]}")
     if isinstance(answer, AgentMessage):
         spent.used_within(answer.usage)

@@ -160,6 +160,7 @@ class Definition:
         hooks, guards: As they were compiled.
         phases, stages: Where hooks and guardrails stand at all.
         limits: How much a run may use.
+        max_turns: How many model calls a run has by an option of that name; None where there is none, or another limit is lower.
         wait: Whether a run waits for approvals.
         asking: How the model is asked.
         reserved: Names that no tool may have, not one of a single run either.
@@ -169,7 +170,7 @@ class Definition:
     """
 
     __slots__ = (
-        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "mode", "model", "name", "offer", "output", "parser", "path", "phases", "reserved", "stages", "told", "wait",
+        "_reader", "aggregate", "artifacts", "asking", "box", "guards", "hooks", "instructions", "limits", "max_turns", "mode", "model", "name", "offer", "output", "parser", "path", "phases", "reserved", "stages", "told", "wait",
     )  # fmt: skip
 
     name: str
@@ -194,6 +195,7 @@ class Definition:
 
     def __init__(self) -> None:
         self.offer: Offer | None = None
+        self.max_turns: int | None = None
         self._reader = None
         self.told: tuple[ChatMessage, ...] | None = None
 

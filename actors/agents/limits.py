@@ -14,6 +14,7 @@ from retinue.actors.llm.usage import Usage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from retinue.actors.agents.definition import Definition
     from retinue.actors.agents.message import RunLimits
     from retinue.actors.llm.messages import Complete
 
@@ -25,6 +26,7 @@ class Spent:
 
     Args:
         limits: How much it may use.
+        of: The agent whose run it is, for texts.
         now: The clock, in seconds.
     """
 
@@ -33,6 +35,7 @@ class Spent:
         "_dearest",
         "_ends",
         "_now",
+        "_of",
         "bad_calls",
         "limits",
         "model_calls",
@@ -40,8 +43,9 @@ class Spent:
         "usage",
     )
 
-    def __init__(self, limits: RunLimits, now: Callable[[], float] = trio.current_time) -> None:
+    def __init__(self, limits: RunLimits, of: Definition, now: Callable[[], float] = trio.current_time) -> None:
         self.limits = limits
+        self._of = of
         self._now = now
         self._ends = math.inf if limits.seconds is None else now() + limits.seconds
         self._capped = limits.tokens is not None or limits.cost_micro_usd is not None
@@ -146,9 +150,10 @@ class Spent:
         """Ends the run. What it said until then is put in by whoever catches this."""
         value: Any = getattr(self.limits, limit)
         reason = f": {why}" if why else ""
+        more = "max_turns=" if limit == "model_calls" and value == self._of.max_turns else f"RunLimits({limit}=…)"
         raise RunLimitReached(
-            f"the run has reached its limit {limit}={value:,}{reason}; it stopped, and what it did until then is in memory. "
-            f"Give more with RunLimits({limit}=…)",
+            f"{self._of.path}: the run has reached its limit {limit}={value:,}{reason}; it stopped, and what it did until then is in memory. "
+            f"Give more with {more}",
             limit=limit,
             usage=self.usage,
         )

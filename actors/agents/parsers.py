@@ -107,6 +107,9 @@ class Parser:
 
     __slots__ = ()
 
+    thinks: ClassVar[bool] = False
+    """Whether `Parsed.thought` is what the model thinks, and nothing that it says: a reader is told it as `ReasoningDelta` then."""
+
     def parse(self, text: str, *, truncated: bool = False) -> Parsed:
         """The reply, taken apart.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -45,6 +45,8 @@ class ReActParser(Parser):
     """
 
     __slots__ = ("_instruction",)
+
+    thinks: ClassVar[bool] = True
 
     def __init__(self, tools: Iterable[object] = (), template: str = TEMPLATE) -> None:
         if not isinstance(template, str):
@@ -123,9 +125,12 @@ class ReAct(Agent):
             most = min((number for number in (max_turns, limits.model_calls) if number is not None), default=None)
         given = tools_of(tools, (READ,))
         options.setdefault("aggregator", _as_it_was_written)
+        own = limits.model_calls
         super().__init__(
             model=model, tools=given, parser=ReActParser(given, template), limits=attrs.evolve(limits, model_calls=most), **options
         )
+        if most != own or most == max_turns:
+            self._definition.max_turns = most
 
 
 def _as_it_was_written(conversation: Conversation) -> list[ChatMessage]:

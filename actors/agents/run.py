@@ -239,7 +239,7 @@ class Turn:
 
                 calls, found = calls_of(self, parsed)
                 if self.streamed and parsed.thought:
-                    await self._say(parsed.thought)
+                    await self._say(parsed.thought, ReasoningDelta if getattr(d.parser, "thinks", False) else TextDelta)
             self.said.clear()
             said, thought = completion.text, completion.reasoning or None
             if "output" in self.d.stages:
@@ -412,6 +412,8 @@ class Turn:
         if parsed.formatted is not None:
             said = answer.content if parsed.said is None else parsed.said
             answer = self.reply(said, formatted=parsed.formatted, partial=answer.partial, kind=answer.type)
+        if self.streamed and parsed.thought and getattr(self.d.parser, "thinks", False):
+            await self._say(parsed.thought, ReasoningDelta)
         if self.streamed and answer.content:
             await emit(TextDelta(answer.content))
         return answer
@@ -420,11 +422,11 @@ class Turn:
         """What the model has said or thought on the way to its answer, as memory and whoever reads it may have it."""
         return await self.d.guards.output(text) if text and "output" in self.d.stages else text
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, text: str, kind: type[TextDelta | ReasoningDelta]) -> None:
         if "output" in self.d.stages:
             text = await self.d.guards.output(text, self.notice)
         if text:
-            await emit(TextDelta(text))
+            await emit(kind(text))
 
     def reply(self, text: str, *, formatted: Any = None, partial: bool = False, kind: str | None = None) -> AgentMessage:
         """An answer of the agent's."""
@@ -460,6 +462,9 @@ class Turn:
     def over(self, reached: RunLimitReached) -> RunLimitReached:
         """The run came to a limit: what it did is kept."""
         limit = f"the run has reached its limit {reached.limit}"
+        last = self.items[-1] if self.items else None
+        if isinstance(last, Step) and last.kind == "correction":
+            reached.args = (f"{reached}. The model's last answer did not fit; it was told: {last.text[:300]}",)
         partial = self.keep_partial(
             f"interrupted: {limit}; whether it was carried out is not known"
             if reached.limit in ("seconds", "tree.seconds")

@@ -39,6 +39,7 @@ from retinue.actors.agents.run import Turn, narrower
 from retinue.actors.agents.spans import run_begins, run_ends
 from retinue.actors.agents.state import NONE, ParkedCall, ParkedRun, SessionState
 from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
+from retinue.actors.agents.telling import advise
 from retinue.actors.agents.views import load_state_dict, state_dict
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.current import current
@@ -93,7 +94,7 @@ class Session(Actor):
         try:
             state = self._keeper.get(key)
             said = checked_input(message, d.path) if not state.parked else self._taken(message, state)
-            run = Turn(self, d, state, Spent(d.limits), d.box, said.session, streamed=False, wait=d.wait)
+            run = Turn(self, d, state, Spent(d.limits, d), d.box, said.session, streamed=False, wait=d.wait)
             return await self._settled(run, run.go(said))
         finally:
             self._running.pop(key, None)
@@ -125,7 +126,7 @@ class Session(Actor):
             if request.__class__ is AgentMessage:
                 d, state = self._d, self._keeper.get(key)
                 message = self._taken(request, state)
-                turn = Turn(self, d, state, Spent(d.limits), d.box, message.session, streamed=streamed, wait=d.wait)
+                turn = Turn(self, d, state, Spent(d.limits, d), d.box, message.session, streamed=streamed, wait=d.wait)
                 return await self._settled(turn, turn.go(message))
             if isinstance(request, Resume):
                 return await self._resume(request, streamed)
@@ -153,7 +154,7 @@ class Session(Actor):
         limits = options.limits
         if limits is not None and not isinstance(limits, RunLimits | TreeLimits):
             raise BadInput(f"{d.path}: Run.limits is a {type(limits).__name__}: give RunLimits(…) or TreeLimits(…)")
-        spent = Spent(narrower(d.limits, limits if isinstance(limits, RunLimits) else None))
+        spent = Spent(narrower(d.limits, limits if isinstance(limits, RunLimits) else None), d)
         handing = handing_over(options.handoffs, d) if options.handoffs else None
         turn = Turn(self, d, state, spent, d.box, message.session, streamed=streamed, wait=wait, extra_tools=options.tools, handing=handing)
         if isinstance(limits, TreeLimits):
@@ -173,7 +174,7 @@ class Session(Actor):
         session = first.session if isinstance(first, AgentMessage) else "0"
         handing = handing_over(parked.handoffs, d) if parked.handoffs else None
         turn = Turn(
-            self, d, state, Spent(parked.limits), d.box, session, streamed=streamed, wait=wait, extra_tools=parked.tools, handing=handing
+            self, d, state, Spent(parked.limits, d), d.box, session, streamed=streamed, wait=wait, extra_tools=parked.tools, handing=handing
         )
         if parked.tree is not None:
             turn.tree = Tree(self.ctx, parked.tree, d.path)
@@ -200,6 +201,7 @@ class Session(Actor):
         try:
             return await run
         except Exception as raised:
+            advise(raised)
             error = raised if turn.tree is None else turn.tree.named(raised, turn.spent.usage)
             if isinstance(error, RunLimitReached):
                 turn.over(error)

@@ -21,7 +21,7 @@ import attrs
 import trio
 
 from retinue.actors.llm.completion import Completion
-from retinue.actors.llm.errors import ModelError, ModelNotInstalled, ScriptUnused
+from retinue.actors.llm.errors import ModelError, ModelNotInstalled, ScriptEnded, ScriptUnused
 from retinue.actors.llm.events import Completed, ModelEvent
 from retinue.actors.llm.local import LocalServer
 from retinue.actors.llm.messages import Complete, CompleteStream
@@ -447,6 +447,8 @@ class Scripted(_Alone):
     def _line(self, request: Complete) -> Completion:
         try:
             return self._script.answer(request)
+        except ScriptEnded as ended:
+            raise ScriptEnded(f"{self.ctx.path}: {ended}") from None
         except ModelError:
             raise
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
@@ -106,7 +107,7 @@ class Script:
         if isinstance(line, str):
             return Completion(line, SCRIPTED, finish_reason="stop")
         if isinstance(line, ModelError):
-            raise line.with_traceback(None)
+            raise _anew(line)
         said = line(request) if callable(line) else line
         if isinstance(said, Completion):
             return self._numbered(said) if said.tool_calls else said
@@ -127,6 +128,15 @@ class Script:
         else:
             numbered = tuple(ToolCall(f"call-{before + number}", call.name, call.arguments) for number, call in enumerate(calls, 1))
         return Completion(said.text, said.model, said.usage, said.finish_reason, numbered, said.reasoning, said.refusal, said.annotations)
+
+
+def _anew(error: ModelError) -> ModelError:
+    """The same error as another object: what is noted on the way of one does not stand on the next."""
+    try:
+        other = copy.copy(error)
+    except Exception:  # its class cannot be made like that
+        return error.with_traceback(None)
+    return other if type(other) is type(error) else error.with_traceback(None)
 
 
 def _checked(line: object) -> Line:

@@ -11,6 +11,7 @@ from retinue.actors.agents.events import Notice
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.outcomes import checked_number, checked_seconds, told_of
 from retinue.actors.agents.teams.team import Team
+from retinue.actors.agents.telling import log_failure
 from retinue.actors.llm.errors import ModelError
 from retinue.actors.runtime.errors import ActorStopped, Unanswered
 from retinue.mailbox.errors import MailboxFull, RemoteError
@@ -67,6 +68,7 @@ class Fallback(Team):
             except Exception as error:
                 if len(tried) >= self.retries or not may_go_better(error):
                     raise
+                log_failure(run.path, repr(name), error, "somebody is asked again")
                 if isinstance(error, ActorStopped):
                     gone.add(name)
                 tried.append([name, told_of(error)])

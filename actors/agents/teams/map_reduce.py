@@ -18,6 +18,7 @@ from retinue.actors.agents.teams.journal import Parking
 from retinue.actors.agents.teams.outcomes import Failures, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE
 from retinue.actors.agents.teams.team import Team
+from retinue.actors.agents.telling import note
 from retinue.security.errors import DefinitionError, RetinueError
 
 if TYPE_CHECKING:
@@ -95,16 +96,17 @@ class MapReduce(Team):
         pieces, sessions = plan["pieces"], plan["sessions"]
         failures: list[Exception] = []
 
-        async def work(piece: Any, session: str) -> AgentMessage:
+        async def work(number: int, piece: Any, session: str) -> AgentMessage:
             if failures and self.failures == "raise":
                 raise failures[0]  # nothing that comes of it would count
             try:
                 return await run.ask(MAPPER, AgentMessage(piece, run.name), session=session)
             except Exception as error:
+                note(error, f"in piece {number} of {len(pieces)}")
                 failures.append(error)
                 raise
 
-        works = [partial(work, piece, session) for piece, session in zip(pieces, sessions, strict=True)]
+        works = [partial(work, number, *each) for number, each in enumerate(zip(pieces, sessions, strict=True), 1)]
         try:
             found = await run.together(works, at_once=self.at_once, errors="raise" if self.failures == "raise" else "return")
             forget = [partial(run.forget, MAPPER, session) for session in sessions]
@@ -115,7 +117,9 @@ class MapReduce(Team):
             self._forget(sessions)
             raise
         results = {str(number): each for number, each in enumerate(found, 1) if isinstance(each, AgentMessage)}
-        told = failed({str(number): each for number, each in enumerate(found, 1) if isinstance(each, Exception)}, every=not results)
+        told = failed(
+            {str(number): each for number, each in enumerate(found, 1) if isinstance(each, Exception)}, run.path, every=not results
+        )
         answer = await self._reduced(run, results, told)
         extra = {**(answer.extra or {}), "pieces": len(pieces), **({"failed": told} if told else {})}
         return attrs.evolve(answer, sender=run.name, extra=extra)  # type: ignore[misc]

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.telling import log_failure
 from retinue.security.errors import BudgetExceeded, DefinitionError, Expired
 
 __all__ = ["Failures", "checked_failures", "checked_number", "checked_seconds", "ends_the_run", "failed", "line", "spoken", "told_of"]
@@ -35,13 +36,15 @@ def told_of(error: Exception) -> str:
     return f"{code if isinstance(code, str) and code else type(error).__name__}: {error}"[:LONGEST]
 
 
-def failed(errors: Mapping[str, Exception], *, every: bool) -> dict[str, str]:
+def failed(errors: Mapping[str, Exception], path: str, *, every: bool) -> dict[str, str]:
     """What is told of failures that do not end a run. Raises those that do: a limit of the whole tree, and the first where every question failed."""
     for error in errors.values():
         if ends_the_run(error):
             raise error
     if every and errors:
         raise next(iter(errors.values()))
+    for name, error in errors.items():
+        log_failure(path, repr(name), error, "the run goes on without it")
     return {name: told_of(error) for name, error in errors.items()}
 
 

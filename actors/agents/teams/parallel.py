@@ -76,7 +76,9 @@ class Parallel(Team):
             [(name, run.message) for name in names], at_once=self.at_once, errors="raise" if self.failures == "raise" else "return"
         )
         answers = {name: each for name, each in zip(names, found, strict=True) if isinstance(each, AgentMessage)}
-        told = failed({name: each for name, each in zip(names, found, strict=True) if isinstance(each, Exception)}, every=not answers)
+        told = failed(
+            {name: each for name, each in zip(names, found, strict=True) if isinstance(each, Exception)}, run.path, every=not answers
+        )
         answer = await self._combined(run, answers, told)
         extra = {**(answer.extra or {}), **({"failed": told} if told else {})}
         return attrs.evolve(answer, sender=run.name, extra=extra or None)  # type: ignore[misc]

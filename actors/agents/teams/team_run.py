@@ -19,6 +19,7 @@ from retinue.actors.agents.spans import note_handoff
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, branch_in_force
 from retinue.actors.agents.teams.key_paths import plain_data
+from retinue.actors.agents.telling import note
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import ApprovalRequired, AuthorityError, Denied
@@ -320,6 +321,8 @@ class TeamRun:
                 await trio.lowlevel.checkpoint()  # who was parked before may have to note it yet
             entries[number] = self._parked(what, waits)
             if isinstance(entries[number], Failed):
+                if not isinstance(waits.whom, Ref):
+                    note(waits.error, f"of the member {waits.whom.member.name!r} of {self.path}")
                 raise waits.error from None
             raise Parking from None
         except Exception as error:
@@ -376,6 +379,9 @@ class TeamRun:
                 answer = await ref.ask(request, timeout=timeout, approvals=approvals)
         except (ApprovalRequired, RunParked) as error:
             raise Waits(place, error) from None
+        except Exception as error:
+            note(error, f"of the member {member!r} of {self.path}")
+            raise
         finally:
             work.end(key)
         if isinstance(answer, str):

@@ -33,6 +33,7 @@ from retinue.actors.agents.teams.key_paths import checked_state, own_state, pref
 from retinue.actors.agents.teams.team_run import TeamRun
 from retinue.actors.agents.teams.team_state import NEW, ParkedTeam, TeamState
 from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
+from retinue.actors.agents.telling import advise
 from retinue.actors.agents.views import state_dict
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
@@ -176,6 +177,7 @@ class TeamSession(Session):
             settled = True
         except Exception as error:
             ended = error
+            advise(error, of_team=True)
             named: Exception = error
             for tree in trees:
                 named = tree.named(named, run.usage)

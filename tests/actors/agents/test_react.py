@@ -146,7 +146,8 @@ async def test_words_around_the_object_and_a_fence_are_left_aside() -> None:
 async def test_the_reader_of_a_stream_sees_thoughts_calls_and_the_conclusion_and_no_json() -> None:
     async with react([ACT, END]) as agent:
         events = await read(agent, "go")
-    assert [each.text for each in events if isinstance(each, rt.TextDelta)] == ["a sum", "three"]
+    assert [each.text for each in events if isinstance(each, rt.TextDelta)] == ["three"]
+    assert [each.text for each in events if isinstance(each, rt.ReasoningDelta)] == ["a sum", "it is known"]
     assert any(isinstance(each, rt.ToolFinished) and each.text == "3" for each in events) and isinstance(events[-1], rt.RunEnd)
 
 
