@@ -9,6 +9,8 @@ import trio
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import NoSuchRun, RunParked
 from retinue.actors.agents.message import AgentMessage, FromMember, Resume, Run, RunEnd
+from retinue.actors.agents.parking import give_up
+from retinue.actors.agents.specs import takes
 from retinue.actors.agents.state import ParkedCall
 from retinue.actors.agents.telling import log_failure
 from retinue.actors.runtime.errors import AskTimeout
@@ -31,27 +33,28 @@ TOLD_AT_ONCE: Final = 32
 async def consult(turn: Turn, call: ToolCall, seat: Seat, message: Any) -> ToolResult | ParkedCall:
     """Asks the agent that a tool stands for, in the session of the run's name."""
     said = AgentMessage(seat.tool.call(message)["message"], turn.d.name, None, turn.session)
-    request = Run(said, wait_for_approvals=True) if turn.wait else said
+    request = Run(said, wait_for_approvals=True) if turn.wait and takes(seat.agent, Run) else said
+    waited: set[str] = set()
     while True:
         outcome = await _asked(turn, call, seat, request)
         if not isinstance(outcome, RunParked):
             return outcome
         await trio.lowlevel.checkpoint()  # whoever was refused before may have to note yet that it is parked
         # The agent's session waits for a person already, because of another call of this run: this one comes after that.
-        event = turn.inner.get(outcome.run or "") if turn.inner is not None else None
-        if event is None or event.is_set():
-            if any(isinstance(one, ParkedCall) and one.inner == outcome.run for one in turn.outcomes.values()):
-                return ParkedCall(call, ())
-            if event is None:
-                return ToolResult.failed("raised", f"{seat.tool.name} cannot be asked now: {str(outcome)[:500]}")
-        if event is not None:
-            await event.wait()  # as long as the run may take: that call goes on beside this one
-            if any(isinstance(one, ParkedCall) and one.inner == outcome.run for one in turn.outcomes.values()):
-                return ParkedCall(call, ())
+        run = outcome.run or ""
+        if _is_parked(turn, run):
+            return ParkedCall(call, ())
+        event = None if turn.inner is None or run in waited else turn.inner.get(run)
+        if event is None:
+            return ToolResult.failed("raised", f"{seat.tool.name} cannot be asked now: {str(outcome)[:500]}")
+        waited.add(run)
+        await event.wait()  # as long as the run may take: that call goes on beside this one
+        if _is_parked(turn, run):
+            return ParkedCall(call, ())
 
 
 async def consult_again(turn: Turn, waiting: ParkedCall, seat: Seat) -> ToolResult | ParkedCall:
-    """Goes on with the agent's own run, which waited for a person."""
+    """Goes on with the agent's own run, which waited for a person. One that fails is given up, for its call has that for a result, and nobody goes on with it."""
     run = waiting.inner or ""
     if turn.inner is None:
         turn.inner = {}
@@ -62,9 +65,15 @@ async def consult_again(turn: Turn, waiting: ParkedCall, seat: Seat) -> ToolResu
             return ToolResult.failed("raised", f"{seat.tool.name} cannot go on: {str(outcome)[:500]}")
         if isinstance(outcome, ParkedCall):
             turn.outcomes[waiting.call.id] = outcome  # before those who wait for it look
+        elif not outcome.ok:
+            await give_up(seat.agent, run)
         return outcome
     finally:
         event.set()
+
+
+def _is_parked(turn: Turn, run: str) -> bool:
+    return any(isinstance(one, ParkedCall) and one.inner == run for one in turn.outcomes.values())
 
 
 async def _asked(turn: Turn, call: ToolCall, seat: Seat, request: Any) -> ToolResult | ParkedCall | RunParked:

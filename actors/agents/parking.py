@@ -15,12 +15,12 @@ from retinue.actors.agents.calling import Outcome, carry_out, execute, finish, g
 from retinue.actors.agents.edits import edited, hooked
 from retinue.actors.agents.errors import GuardrailBlocked, HookBlocked
 from retinue.actors.agents.events import ApprovalNeeded
-from retinue.actors.agents.message import Step
+from retinue.actors.agents.message import Cancel, Step
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall, ParkedRun
 from retinue.capabilities.errors import BadArguments
 from retinue.capabilities.tool_results import ToolResult
-from retinue.security.errors import ApprovalRequired, AuthorityError
+from retinue.security.errors import ApprovalRequired, AuthorityError, RetinueError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from retinue.actors.llm.messages import ToolCall
     from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["Decided", "new_run_id", "park", "resume_call", "session_of", "wait_for"]
+__all__ = ["Decided", "give_up", "new_run_id", "park", "resume_call", "session_of", "wait_for"]
 
 LOOK_AGAIN: Final = 60.0
 """Seconds after which a run that waits looks at the desk once more, whatever it has heard."""
 
 NOT_NOW: Final = ("rejected", "cancelled")
+
+GIVING_UP: Final = 10.0
+"""Seconds that an agent within has for giving up a run that is parked."""
 
 
 def new_run_id(session: str) -> str:
@@ -46,6 +49,20 @@ def new_run_id(session: str) -> str:
 def session_of(run: str) -> str:
     """The session that a run's id names; "" for what is none."""
     return run.rpartition("/")[0]
+
+
+async def give_up(agent: Any, run: str, subject: str | None = None, tenant: str | None = None) -> None:
+    """Has an agent within give up its own parked run, with which nobody goes on any more.
+
+    Args:
+        agent: The agent's ref.
+        run: The run.
+        subject, tenant: As in `Cancel`.
+    """
+    try:
+        await agent.ask(Cancel(session_of(run), run, subject, tenant), timeout=GIVING_UP)
+    except RetinueError:  # it has ended, or does not let go of it: it can be cancelled there
+        return
 
 
 async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[ParkedCall]) -> ApprovalRequired:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from retinue.actors.agents.keeping import Keeper
     from retinue.actors.runtime.context import ActorContext
     from retinue.actors.runtime.ref import Ref
+    from retinue.mailbox.messages import Message
 
-__all__ = ["AgentSpec"]
+__all__ = ["AgentSpec", "takes"]
 
 
 def _arguments(given: Any) -> tuple[Any, ...]:
@@ -81,3 +82,9 @@ class AgentSpec:
         if keeper is not None:
             options["sessions"] = keeper
         return await ctx.spawn(self.cls, *self.arguments, name=name, grant=self.grant, **options)
+
+
+def takes(agent: Any, kind: type[Message]) -> bool:
+    """Whether an actor has a handler for messages of a kind. Whoever answers an `AgentMessage` may be asked in the place of an agent, and may know nothing else of what agents take."""
+    handlers = agent._cell.handlers
+    return any(base in handlers for base in kind.__mro__)

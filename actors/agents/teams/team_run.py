@@ -16,6 +16,7 @@ from retinue.actors.agents.inputs import checked_session, own_items, own_message
 from retinue.actors.agents.message import AgentMessage, ClearMemory, FromMember, Resume, Run, RunEnd
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.spans import note_handoff
+from retinue.actors.agents.specs import takes
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, branch_in_force
 from retinue.actors.agents.teams.key_paths import plain_data
@@ -339,7 +340,8 @@ class TeamRun:
         return ParkedAsk(what, waits.whom, error.run, error.requests) if error.requests else Failed(what, error)
 
     async def _ask(self, member: str, said: AgentMessage, options: Any, timeout: float | None) -> AgentMessage:
-        return await self._exchange(self._roster.at_work(member), said.session, self._request(said, options), timeout, ())
+        place = self._roster.at_work(member)
+        return await self._exchange(place, said.session, self._request(place, said, options), timeout, ())
 
     async def _go_on(self, said: AgentMessage, options: Any, timeout: float | None, entry: ParkedAsk) -> AgentMessage:
         place = entry.whom
@@ -358,11 +360,11 @@ class TeamRun:
                 await event.wait()  # as long as the run may take: that ask goes on beside this one
         else:
             approvals = await self._consent(entry)
-        return await self._exchange(place, said.session, self._request(said, options), timeout, approvals)
+        return await self._exchange(place, said.session, self._request(place, said, options), timeout, approvals)
 
-    def _request(self, said: AgentMessage, options: Any) -> AgentMessage | Run:
+    def _request(self, place: Place, said: AgentMessage, options: Any) -> AgentMessage | Run:
         limits, handoffs, tools = options
-        if limits is None and not handoffs and not tools and self._wait is None:
+        if limits is None and not handoffs and not tools and (self._wait is None or not takes(place.member.ref, Run)):
             return said
         return Run(said, tools=tools, limits=limits, wait_for_approvals=self._wait, handoffs=handoffs)
 

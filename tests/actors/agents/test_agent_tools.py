@@ -122,6 +122,37 @@ async def test_several_calls_of_one_agent_in_one_reply_wait_one_behind_the_other
         assert answer.content == "done: yes; yes; yes"
 
 
+@pytest.mark.parametrize("streamed", [False, True], ids=["asked", "streamed"])
+async def test_a_run_within_that_fails_after_a_decision_is_given_up_and_who_waited_behind_it_is_asked(streamed: bool) -> None:
+    sender, calls = Sender(), 0
+
+    def model(request: llm.Complete) -> llm.Completion | str:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            return llm.tool_calls(("send", {"to": "bob"}))
+        if calls == 2:
+            raise llm.ModelError("down")
+        return "answered"
+
+    async with rt.ActorSystem("tools") as system:
+        helper = await system.spawn(rt.Agent, model=await system.spawn(llm.Scripted, model), tools=[sender.tool], name="helper")
+        boss = await boss_of(system, rt.agent_tool(helper), "1", "2")
+        waiting = await parked_by(boss, "go")
+        await system.approvals.approve(waiting.requests[0].id, reviewer="carol")
+        with trio.fail_after(5):
+            answer = (await read(boss, rt.Resume(waiting.run)))[-1].message if streamed else await boss.ask(rt.Resume(waiting.run))
+        assert sender.sent == ["bob"]
+        assert sorted(answer.content.removeprefix("done: ").split("; ")) == ["answered", "ask_helper failed: ModelError: down"]
+        assert (await helper.ask("and now?")).content == "answered"  # nobody could have gone on with the run that has failed
+
+
+async def test_an_actor_that_knows_messages_alone_is_asked_by_an_agent_that_waits_for_people_too() -> None:
+    async with rt.ActorSystem("tools") as system:
+        boss = await boss_of(system, rt.agent_tool(await system.spawn(Echo), name="ask_echo"), "x", wait_for_approvals=True)
+        assert (await boss.ask("go")).content == "done: (x)"
+
+
 async def test_a_tool_for_an_agent_may_need_consent_itself() -> None:
     async with rt.ActorSystem("tools") as system:
         asked: list[Any] = []
