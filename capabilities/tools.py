@@ -154,10 +154,13 @@ def tool_of(given: object) -> tuple[Tool[Any, Any], ...]:
             f"{given!r:.100} is a text and no tool. Is it what a tool gave? Then leave out the brackets, tools=[get_weather] and not tools=[get_weather()]. Names of tools are "
             "looked up in a registry or a folder first: give the tool itself"
         )
+    why = getattr(type(given), "__no_tool__", None)
+    if why is not None:
+        raise DefinitionError(f"an object of type {type(given).__name__} is no tool: {why}")
     if not callable(given):
         if callable(getattr(type(given), "ask", None)):
             raise DefinitionError(
-                f"an object of type {type(given).__name__} is an actor's address, and no tool: write a tool that asks it, `async def ask_other(question: str, "
+                f"an object of type {type(given).__name__} is an actor's address, and no tool: rt.agent_tool(ref) makes one of an agent or a team; of another actor, write a tool that asks it, `async def ask_other(question: str, "
                 "context: rt.ToolContext) -> str` with `return (await context.ask(ref, question)).content`, and a docstring that says what it is good for"
             )
         raise DefinitionError(

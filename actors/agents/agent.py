@@ -131,6 +131,8 @@ class Agent(Front):
 
     async def on_start(self) -> None:
         """Starts the model where a text names it, an executor for each tool, and the place where the sessions live."""
+        if not hasattr(self, "_definition"):
+            raise DefinitionError(f"{type(self).__name__}.__init__ does not call that of its base: begin it with super().__init__(model=…)")
         d, ctx = self._definition, self.ctx
         d.path = ctx.path
         d.name = own_name(ctx.path)

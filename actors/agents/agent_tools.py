@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.agents.contents import content_text
-from retinue.actors.agents.definition import Seat
+from retinue.actors.agents.definition import AGENT, Seat
 from retinue.actors.agents.message import TIMEOUT, AgentMessage
 from retinue.actors.agents.names import own_name
 from retinue.actors.agents.specs import AgentSpec
@@ -27,8 +27,7 @@ __all__ = ["agent_tool", "seat_of"]
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 
-_MARK: Final = "__retinue_agent__"
-"""On the function of a tool that stands for an agent: the agent."""
+_ODD: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 
 
 def agent_tool(
@@ -52,14 +51,17 @@ def agent_tool(
     spec = agent if isinstance(agent, AgentSpec) else None
     core: Any = getattr(agent, "core", agent)  # a twin's ref
     if spec is None and not isinstance(core, Ref):
-        raise DefinitionError(
-            f"agent_tool takes an agent's ref, or a spec such as rt.Agent.spec(model=…), not an object of type {type(agent).__name__}"
+        given = (
+            f"the class {agent.__name__}: {agent.__name__}.spec(…)"
+            if isinstance(agent, type)
+            else f"an object of type {type(agent).__name__}"
         )
     if name is None:
         if spec is not None:
             raise DefinitionError('agent_tool(spec): a spec has no name: agent_tool(spec, name="ask_historian")')
         name = f"ask_{_ODD.sub('_', own_name(core.path))}"[:64]
     if description is None:
+        raise DefinitionError(f"agent_tool takes an agent's ref, or a spec such as rt.Agent.spec(model=…), not {given}")
         description = spec.description if spec is not None else ""
     if not description:
         description = f"Asks the agent {name.removeprefix('ask_')!r}, and gives its answer."
@@ -74,7 +76,7 @@ def agent_tool(
             raise DefinitionError(f"the tool {context.tool!r} stands for a spec, which is spawned by the agent that it is given to")
         return content_text((await context.ask(core, AgentMessage(message))).content)
 
-    setattr(ask_agent, _MARK, spec or core)
+    setattr(ask_agent, AGENT, spec or core)
     return tool(name=name, description=description, timeout=timeout, **options)(ask_agent)
 
 
@@ -84,7 +86,7 @@ async def seat_of(ctx: ActorContext, tool: Tool[Any, Any], artifacts: ArtifactSt
     Raises:
         DefinitionError: It stands for an agent that is to be spawned, and `spawns` says that nobody stays here for whom it would be.
     """
-    agent = getattr(tool.function, _MARK, None)
+    agent = getattr(tool.function, AGENT, None)
     if agent is None:
         return Seat(tool, await spawn_executor(ctx, tool, name=f"tool-{tool.name}", artifacts=artifacts))
     if isinstance(agent, AgentSpec):

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from retinue.actors.agents.handoffs import PREFIX
 from retinue.actors.llm.messages import ChatMessage, Complete, ToolSpec
 from retinue.capabilities.artifacts import ArtifactStore, reader_tool
 from retinue.capabilities.tools import Tool, tool_of
@@ -29,6 +30,9 @@ READ: Final = "read_result"
 
 SHOWN: Final = 50
 """Names of tools that the text about an unknown one lists."""
+
+AGENT: Final = "__retinue_agent__"
+"""On the function of a tool that stands for an agent: the agent."""
 
 
 class Seat:
@@ -76,10 +80,18 @@ class ToolBox:
         names = [*self.names, *more]
         if not names:
             return f"there is no tool {_shown(name)}: there are none here, answer without"
-        near = difflib.get_close_matches(name[:100], names, 1)
+        near, why, or_else = difflib.get_close_matches(name[:100], names, 1), "", ""
+        if name.startswith(PREFIX) and any(
+            each.startswith(PREFIX) for each in more
+        ):  # what all handoffs begin with makes none of them like another
+            near = [
+                PREFIX + each
+                for each in difflib.get_close_matches(name[len(PREFIX) : 100], [each.removeprefix(PREFIX) for each in more], 1)
+            ]
+            why, or_else = " now: nobody of that name is at work to whom you may hand over", "; or go on yourself"
         meant = f" Did you mean {near[0]}?" if near else ""
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        return f"there is no tool {_shown(name)}.{meant} The tools are: {', '.join(names[:SHOWN])}{more}"
+        rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        return f"there is no tool {_shown(name)}{why}.{meant} The tools are: {', '.join(names[:SHOWN])}{rest}{or_else}"
 
 
 def spec_of(tool: Tool[Any, Any]) -> ToolSpec:
@@ -222,7 +234,7 @@ def tools_of(given: Iterable[object], taken: Iterable[str] = ()) -> tuple[Tool[A
                 if name in names:
                     raise DefinitionError(
                         f"two tools are named {name!r}: {names[name]}, and {_where(tool)}. A model could not tell them apart: give one another name, "
-                        f"@rt.tool(name=…)"
+                        f"@rt.tool(name=…), rt.agent_tool(agent, name=…)"
                     )
             names[tool.name] = names[tool.wire_name] = _where(tool)
             found.append(tool)
@@ -230,7 +242,10 @@ def tools_of(given: Iterable[object], taken: Iterable[str] = ()) -> tuple[Tool[A
 
 
 def _where(tool: Tool[Any, Any]) -> str:
-    function = tool.function
+    function: Any = tool.function
+    agent = getattr(function, AGENT, None)
+    if agent is not None:
+        return f"that for the agent {agent.path}" if hasattr(agent, "path") else f"that for {agent!r}"
     return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', tool.name)}"
 
 

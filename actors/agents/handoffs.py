@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-__all__ = ["HANDOFF", "MOST", "HandOver", "Handoff", "handoffs_of", "tool_name_of"]
+__all__ = ["HANDOFF", "MOST", "PREFIX", "HandOver", "Handoff", "handoffs_of", "tool_name_of"]
 
 HANDOFF: Final = "handoff"
 """The type of an answer that hands the conversation over (`AgentMessage.type`)."""

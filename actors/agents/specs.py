@@ -56,6 +56,8 @@ class AgentSpec:
                 )
         check_arguments(ready_class(self.cls), self.arguments, dict(self.options))
 
+    __no_tool__ = 'rt.agent_tool(spec, name="ask_…") makes one of it'
+
     def __repr__(self) -> str:
         return f"{self.cls.__name__}.spec(…)"  # what it is made with may hold whatever is said to models
 

@@ -84,7 +84,9 @@ def load_state_dict(state: object, paths: Iterable[str] = ("",)) -> dict[str, tu
     for key in keys:
         if key not in state:
             raise UnknownStateKey(
-                f"the state has no {key!r}; nothing was loaded. It has {', '.join(map(_shown, state)) or 'nothing'}", key=key
+                f"the state has no {key!r}; nothing was loaded. It has {', '.join(map(_shown, state)) or 'nothing'}. Where that agent is newer than the state, begin it "
+                f"with state[{key!r}] = []",
+                key=key,
             )
     return {path: _items(state[key], key) for key, path in keys.items()}
 

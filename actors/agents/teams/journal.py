@@ -136,15 +136,17 @@ class Branch:
         path: The branch's number.
         steps: How many steps it has made.
         tell: How an event gets from it to the reader; None: straight on.
+        label: What it is called for the reader, after the member's name: where one member is asked in several branches; "" where nobody is to be told apart.
     """
 
-    __slots__ = ("path", "run", "steps", "tell")
+    __slots__ = ("label", "path", "run", "steps", "tell")
 
     def __init__(self, run: Any, path: Number = (), tell: Any = None) -> None:
         self.run = run
         self.path = path
         self.steps = 0
         self.tell = tell
+        self.label = ""
 
     def next(self) -> Number:
         """The number of the next step."""

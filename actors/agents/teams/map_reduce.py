@@ -97,6 +97,7 @@ class MapReduce(Team):
         failures: list[Exception] = []
 
         async def work(number: int, piece: Any, session: str) -> AgentMessage:
+            run.label(str(number))
             if failures and self.failures == "raise":
                 raise failures[0]  # nothing that comes of it would count
             try:

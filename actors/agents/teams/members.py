@@ -99,6 +99,10 @@ def read_members(given: Any, kind: str) -> tuple[Member, ...]:
             f'{kind}(members=…) is a {type(given).__name__}: give them by name, {{"writer": writer, "critic": critic}}, or as a list'
         )
     pairs: list[tuple[Any, Any]] = []
+    if isinstance(given, set | frozenset):
+        raise DefinitionError(
+            f"{kind}(members=…) is a {type(given).__name__}, which has no order: give a list, [writer, critic], or a dict by name"
+        )
     if isinstance(given, Mapping):
         pairs.extend(given.items())
     else:

@@ -114,6 +114,11 @@ class Team(Front):
         roster = self._roster = Roster(path)
         for member in self._given:
             roster.put(await self._placed(member))
+        kind = type(self).__name__
+        if not hasattr(self, "_given"):
+            raise DefinitionError(f"{kind}.__init__ does not call that of its base: begin it with super().__init__(members)")
+        if type(self).forward is Team.forward:
+            raise DefinitionError(f"{kind} has no forward: override `async def forward(self, run: rt.TeamRun)`")
         definition = TeamDefinition(
             own_name(path), roster, self.forward, self._limits, remembers=self.remembers, takes_exit_at=self.takes_exit_at
         )

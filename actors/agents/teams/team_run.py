@@ -204,7 +204,10 @@ class TeamRun:
         try:
             functions = [partial(self.ask, member, message, timeout=timeout) for member, message in asks]
         except (TypeError, ValueError):
-            raise BadInput(f'{self.path}: run.gather takes pairs of a member and a message, [("writer", "Begin"), …]') from None
+            _close(asks)
+            raise BadInput(
+                f'{self.path}: run.gather takes pairs of a member and a message, [("writer", "Begin"), …], and asks itself'
+            ) from None
         return await self.together(functions, at_once=at_once, errors=errors)
 
     async def together(
@@ -283,6 +286,10 @@ class TeamRun:
     # -- inside --------------------------------------------------------------------------------------------------------------------------------------
 
     def _is_news(self) -> bool:
+    def label(self, text: str) -> None:
+        """What the present branch of `together` is called for the reader of the stream. Internal."""
+        self._branch().label = text
+
         """Whether the run has come further than it had when it was parked."""
         branch = self._branch()
         return (*branch.path, branch.steps) not in self._old
@@ -403,7 +410,8 @@ class TeamRun:
             async with ref.stream(request, timeout=timeout, approvals=approvals) as events:
                 async for event in events:
                     begun = True
-                    await self._say(FromMember(member, event))
+                    await self._say(FromMember(member, FromMember(label, event) if label else event))
+        label = self._branch().label
                     if isinstance(event, RunEnd):
                         answer = event.message
         except Unhandled:
@@ -464,7 +472,12 @@ class TeamRun:
         self._task = trio.lowlevel.current_task()
         branch_in_force.set(Branch(self))  # not reset: a stream that is left may be ended in another context
         try:
-            said = await forward(self)
+            said: Any = forward(self)
+            if not inspect.isawaitable(said):
+                raise TeamError(
+                    f"{self.path}: its forward is no `async def`, and returned a {type(said).__name__}: write `async def forward(self, run)`"
+                )
+            said = await said
         except Parking:
             return None
         except BaseExceptionGroup as group:  # of a nursery of the author's own
@@ -518,3 +531,10 @@ def _single(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+def _close(given: Any) -> None:
+    """Coroutines that nobody will await."""
+    for one in given if isinstance(given, list | tuple) else ():
+        if inspect.iscoroutine(one):
+            one.close()
+
+

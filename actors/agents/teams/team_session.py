@@ -149,6 +149,14 @@ class TeamSession(Session):
         team, state = self._team, self._kept
         parked = state.parked.get(request.run)
         if parked is None:
+            for team_run in state.parked.values():
+                for one in team_run.journal.waiting:
+                    if one.run == request.run:
+                        raise NoSuchRun(
+                            f"{team.path}: {request.run[:200]!r} is the run of {one.what[0]!r}, which is a part of the team's own: go on with that one, "
+                            f"rt.Resume({team_run.id!r})",
+                            run=request.run,
+                        )
             raise NoSuchRun(
                 f"{team.path} has no run {request.run[:200]!r} that waits: it has been resumed or given up, it never was, or it is another subject's",
                 run=request.run,

@@ -318,7 +318,7 @@ async def test_it_works_outside_an_agent_as_any_tool_does() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: rt.agent_tool("x"), "agent's ref, or a spec"), (lambda: rt.agent_tool(None), "NoneType"), (lambda: rt.agent_tool(rt.Agent), "type"),
+        (lambda: rt.agent_tool("x"), "agent's ref, or a spec"), (lambda: rt.agent_tool(None), "NoneType"), (lambda: rt.agent_tool(rt.Agent), r"the class Agent: Agent\.spec"),
         (lambda: rt.agent_tool(rt.Agent.spec(model="x")), "a spec has no name"), (lambda: rt.agent_tool(rt.Agent.spec(model="x"), name="a b"), "name"),
         (lambda: rt.agent_tool(rt.Agent.spec(model="x"), name="a", timeout=-1), "timeout"),
     ],

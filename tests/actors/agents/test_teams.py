@@ -155,12 +155,10 @@ async def test_a_member_that_answers_what_is_no_answer_is_named() -> None:
             await team.ask("x")
 
 
-async def test_a_team_without_a_forward_says_so_and_goes_on_living() -> None:
+async def test_a_team_without_a_forward_is_refused() -> None:
     async with rt.ActorSystem("teams") as system:
-        team = await system.spawn(rt.Team, [])
-        for _ in range(2):
-            with pytest.raises(NotImplementedError, match="override `async def forward"):
-                await team.ask("x")
+        with pytest.raises(rt.DefinitionError, match="Team has no forward: override `async def forward"):
+            await system.spawn(rt.Team, [])
 
 
 @pytest.mark.parametrize("name", ["c", "", "A", "a.b", None, 3], ids=repr)
