@@ -11,6 +11,7 @@ from retinue.actors.agents.message import TIMEOUT, AgentMessage
 from retinue.actors.agents.names import own_name
 from retinue.actors.agents.specs import AgentSpec
 from retinue.actors.runtime.actor import Actor, handler, handlers_of
+from retinue.actors.runtime.errors import NameTaken
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.tools.executor import spawn_executor
 from retinue.capabilities.tool_context import ToolContext
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["agent_tool", "seat_of"]
 
-_ODD: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+OWN: Final = ("model", "sessions")
+"""Names of children that an agent has besides."""
+
+LONGEST_NAME: Final = 128
+"""Characters of an actor's name."""
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 
@@ -56,12 +61,12 @@ def agent_tool(
             if isinstance(agent, type)
             else f"an object of type {type(agent).__name__}"
         )
+        raise DefinitionError(f"agent_tool takes an agent's ref, or a spec such as rt.Agent.spec(model=…), not {given}")
     if name is None:
         if spec is not None:
             raise DefinitionError('agent_tool(spec): a spec has no name: agent_tool(spec, name="ask_historian")')
         name = f"ask_{_ODD.sub('_', own_name(core.path))}"[:64]
     if description is None:
-        raise DefinitionError(f"agent_tool takes an agent's ref, or a spec such as rt.Agent.spec(model=…), not {given}")
         description = spec.description if spec is not None else ""
     if not description:
         description = f"Asks the agent {name.removeprefix('ask_')!r}, and gives its answer."
@@ -94,8 +99,33 @@ async def seat_of(ctx: ActorContext, tool: Tool[Any, Any], artifacts: ArtifactSt
             raise DefinitionError(
                 f"the tool {tool.name!r} of a single run stands for an agent that is not spawned yet, and would forget everything at its end: spawn it, and give its ref"
             )
-        agent = await agent.spawn(ctx, tool.wire_name.removeprefix("ask_") or tool.wire_name)
+        agent = await _spawned(ctx, agent, tool.wire_name)
     return Seat(tool, await ctx.spawn(_gate(tool), name=f"tool-{tool.name}"), agent)
+
+
+async def _spawned(ctx: ActorContext, spec: AgentSpec, wire_name: str) -> Ref[Any]:
+    spec = _cores(spec)
+    name = wire_name.removeprefix("ask_") or wire_name
+    if name not in OWN:
+        try:
+            return await spec.spawn(ctx, name)
+        except NameTaken:  # by another such tool: "ask_a" beside "a"
+            pass
+    return await spec.spawn(ctx, f"{name}~~{wire_name}"[:LONGEST_NAME])  # it signs with what stands before the mark
+
+
+def _cores(value: Any) -> Any:
+    """The value with the actors' own refs in the place of a twin's: what a tool is made with goes by no twin."""
+    core = getattr(value, "core", None)
+    if isinstance(core, Ref):
+        return core
+    kind = value.__class__
+    if kind in (list, tuple, set, frozenset):
+        return kind(_cores(one) for one in value)
+    if kind is dict:
+        return {key: _cores(one) for key, one in value.items()}
+    within = getattr(kind, "__with_refs__", None)
+    return value if within is None else within(value, _cores)
 
 
 def _gate(tool: Tool[Any, Any]) -> type[Actor]:

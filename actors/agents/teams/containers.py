@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.actors.agents.errors import NoSuchMember
-from retinue.actors.agents.teams.members import Members, checked_name, near
+from retinue.actors.agents.teams.members import AddMember, Members, checked_name, near
 from retinue.actors.agents.teams.team import Team
 from retinue.security.errors import DefinitionError
 
@@ -48,12 +48,16 @@ class AgentList(AgentDict):
                 raise DefinitionError(
                     f"AgentList(members=…): {member.name!r} has a name, and in a list they have numbers: use rt.AgentDict"
                 )
-        self._next = len(self._given)
+        self._next = max((int(member.name) for member in self._given), default=-1) + 1
+
+    async def add_member(self, message: AddMember) -> None:
+        """A new member, the next in the list."""
+        await super().add_member(message)
+        self._next += 1
 
     def _new_name(self, name: object) -> str:
         if name == "":
             name = str(self._next)
         if checked_name(name) != str(self._next):
             raise DefinitionError(f'{self._path}: the next in the list is {self._next}: AddMember("", member) takes that')
-        self._next += 1
         return str(name)

@@ -15,6 +15,7 @@ from retinue.mailbox.messages import Request, message
 from retinue.security.errors import DefinitionError
 
 __all__ = [
+    "MAX_MEMBERS",
     "AddMember",
     "EditMember",
     "GetMembers",
@@ -98,11 +99,11 @@ def read_members(given: Any, kind: str) -> tuple[Member, ...]:
         raise DefinitionError(
             f'{kind}(members=…) is a {type(given).__name__}: give them by name, {{"writer": writer, "critic": critic}}, or as a list'
         )
-    pairs: list[tuple[Any, Any]] = []
     if isinstance(given, set | frozenset):
         raise DefinitionError(
             f"{kind}(members=…) is a {type(given).__name__}, which has no order: give a list, [writer, critic], or a dict by name"
         )
+    pairs: list[tuple[Any, Any]] = []
     if isinstance(given, Mapping):
         pairs.extend(given.items())
     else:

@@ -24,6 +24,9 @@ __all__ = ["Supervisor"]
 
 LEAD: Final = "lead"
 
+AFTER: Final = 10.0
+"""Seconds after the last try of a worker, in which its failure reaches the lead as what it is."""
+
 PREFIX: Final = "ask_"
 """What the lead's tools are called, before the workers' names."""
 
@@ -72,13 +75,16 @@ class Supervisor(Team):
         if len(given) == 1:
             raise DefinitionError("Supervisor(workers=…): there are none: give them by name, {'research': rt.Agent.spec(model=…)}")
         super().__init__(given, **options)
-        self._seconds = worker_seconds * (retries + 1)
+        self._seconds = worker_seconds * (retries + 1) + AFTER
 
     async def forward(self, run: TeamRun) -> AgentMessage:
         """Asks the lead, with a tool for each worker that is not paused."""
         tools = [
             agent_tool(
-                member.ref, name=PREFIX + name, description=member.description or f"Gives {name} a task, and gives what comes of it."
+                member.ref,
+                name=PREFIX + name,
+                description=member.description or f"Gives {name} a task, and gives what comes of it.",
+                timeout=self._seconds,
             )
             for name in run.members
             if name != LEAD

@@ -16,6 +16,7 @@ from retinue.actors.agents.names import own_name
 from retinue.actors.agents.specs import AgentSpec
 from retinue.actors.agents.teams.key_paths import first_of
 from retinue.actors.agents.teams.members import (
+    MAX_MEMBERS,
     AddMember,
     EditMember,
     GetMembers,
@@ -49,6 +50,9 @@ MANAGE: Final = "agents.manage"
 
 LOOK_AGAIN: Final = 1.0
 """Seconds after which a member that was removed looks whether anything is parked in it still."""
+
+OWN: Final = ("model", "router", "sessions")
+"""Names of children that teams have besides their members."""
 
 MOST_LEVELS: Final = 32
 """Levels of teams within each other: as many as actors live below each other."""
@@ -110,15 +114,15 @@ class Team(Front):
 
     async def on_start(self) -> None:
         """Spawns the members that are specs, in their order, and makes the place where the sessions live."""
-        path = self.ctx.path
-        roster = self._roster = Roster(path)
-        for member in self._given:
-            roster.put(await self._placed(member))
         kind = type(self).__name__
         if not hasattr(self, "_given"):
             raise DefinitionError(f"{kind}.__init__ does not call that of its base: begin it with super().__init__(members)")
         if type(self).forward is Team.forward:
             raise DefinitionError(f"{kind} has no forward: override `async def forward(self, run: rt.TeamRun)`")
+        path = self.ctx.path
+        roster = self._roster = Roster(path)
+        for member in self._given:
+            roster.put(await self._placed(member))
         definition = TeamDefinition(
             own_name(path), roster, self.forward, self._limits, remembers=self.remembers, takes_exit_at=self.takes_exit_at
         )
@@ -137,7 +141,9 @@ class Team(Front):
             return Place(member)
         if keeper is None:
             keeper = _keeper_of(spec)
-        name = member.name if not self._made else f"{member.name}~~{self._made}"  # those that were here before may be ending still
+        name = member.name
+        if self._made or name in OWN:  # those that were here before may be ending still
+            name = f"{name}~~{self._made}"
         ref = await spec.spawn(self.ctx, name, keeper)
         return Place(attrs.evolve(member, ref=ref), spec, keeper)
 
@@ -147,6 +153,8 @@ class Team(Front):
         name = self._new_name(message.name)
         if name in self._roster:
             raise DefinitionError(f"{self._path} has a member {name!r} already: remove that first, or give the new one another name")
+        if len(self._roster) >= MAX_MEMBERS:
+            raise DefinitionError(f"{self._path} has {MAX_MEMBERS:,} members, and no team has more: remove one first")
         given = message.member
         member = member_of(name, given, type(self).__name__, message.description)
         self._made += 1
@@ -216,6 +224,8 @@ class Team(Front):
     async def _describe(self, deferred: Deferred, levels: int) -> None:
         lines = [f"{type(self).__name__}("]
         for member in self._roster:
+            if not deferred.wanted:  # whoever asked has given up: a team that is within itself several times would go on for long
+                return
             try:
                 made_of = await member.ref.ask(Describe(levels), timeout=LOOKING)
             except Unhandled:

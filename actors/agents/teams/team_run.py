@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +14,7 @@ import trio
 from retinue.actors.agents.errors import BadInput, RunParked, TeamError
 from retinue.actors.agents.events import HandedOff
 from retinue.actors.agents.inputs import checked_session, own_items, own_message
-from retinue.actors.agents.message import AgentMessage, ClearMemory, FromMember, Resume, Run, RunEnd
+from retinue.actors.agents.message import TIMEOUT, AgentMessage, ClearMemory, FromMember, Resume, Run, RunEnd
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.spans import note_handoff
 from retinue.actors.agents.specs import takes
@@ -21,6 +22,8 @@ from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, branch_in_force
 from retinue.actors.agents.teams.key_paths import plain_data
 from retinue.actors.agents.telling import note
+from retinue.actors.runtime.asking import time_left
+from retinue.actors.runtime.current import current
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import ApprovalRequired, AuthorityError, Denied
@@ -164,7 +167,7 @@ class TeamRun:
         Args:
             member: Its name.
             message: What it is told; a str is the team's own words.
-            timeout: Seconds that it may take; default: as long as the run has.
+            timeout: Seconds that it may take; default: as long as the run has; 600 where nobody waits for that.
             limits, handoffs, tools: As in `rt.Run`, for this ask.
             session: The member's session; default: that of the run.
 
@@ -283,13 +286,13 @@ class TeamRun:
             note_handoff(self._home.ctx.span, source, target, reason)
         await self.emit(HandedOff(source, target, reason))
 
-    # -- inside --------------------------------------------------------------------------------------------------------------------------------------
-
-    def _is_news(self) -> bool:
     def label(self, text: str) -> None:
         """What the present branch of `together` is called for the reader of the stream. Internal."""
         self._branch().label = text
 
+    # -- inside --------------------------------------------------------------------------------------------------------------------------------------
+
+    def _is_news(self) -> bool:
         """Whether the run has come further than it had when it was parked."""
         branch = self._branch()
         return (*branch.path, branch.steps) not in self._old
@@ -379,6 +382,8 @@ class TeamRun:
         member = place.member.name
         key = f"{session}/{self._home.own_key}"  # the member's session: of this team's subject, whom its key names
         ref, work = place.worker(key)
+        if timeout is None and time_left(current()) > TIMEOUT and getattr(current(), "asked", False):
+            timeout = math.inf  # as long as the run has, also where that is longer than asks are by themselves
         answer: Any = None
         work.begin(key)
         try:
@@ -406,12 +411,12 @@ class TeamRun:
         """The answer of a member whose events are told to the reader; None where it answers in one piece only."""
         answer: AgentMessage | None = None
         begun = False
+        label = self._branch().label
         try:
             async with ref.stream(request, timeout=timeout, approvals=approvals) as events:
                 async for event in events:
                     begun = True
                     await self._say(FromMember(member, FromMember(label, event) if label else event))
-        label = self._branch().label
                     if isinstance(event, RunEnd):
                         answer = event.message
         except Unhandled:
@@ -527,10 +532,6 @@ def _own(answer: Any) -> Any:
     return plain_data(answer, "run.decide(…)") if isinstance(answer, dict | list) else answer
 
 
-def _single(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
 def _close(given: Any) -> None:
     """Coroutines that nobody will await."""
     for one in given if isinstance(given, list | tuple) else ():
@@ -538,3 +539,7 @@ def _close(given: Any) -> None:
             one.close()
 
 
+def _single(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -66,6 +66,16 @@ async def test_a_spec_is_spawned_by_the_agent_that_has_the_tool() -> None:
         assert [one is not None and one.alive for one in inner] == [True, False]
 
 
+async def test_tools_for_specs_may_be_called_as_they_like() -> None:
+    async with rt.ActorSystem("tools") as system:
+        spec = rt.Agent.spec(model="scripted:yes")
+        names = ("ask_model", "model", "ask_sessions", "ask_a", "a", "ask_")
+        model = await system.spawn(llm.Scripted, [llm.tool_calls(*((name, {"message": "x"}) for name in names)), "done"])
+        boss = await system.spawn(rt.Agent, model=model, tools=[rt.agent_tool(spec, name=name) for name in names])
+        await boss.ask("go")
+        assert [step.text for step in results(await boss.ask(rt.GetMemory()))] == ["yes"] * len(names)
+
+
 async def test_a_team_is_asked_as_an_agent_is_and_so_is_any_actor_that_answers() -> None:
     async with rt.ActorSystem("tools") as system:
         team = await system.spawn(rt.Sequential, [await system.spawn(Echo, [], "a"), await system.spawn(Echo, [], "b")], name="pipeline")

@@ -165,6 +165,16 @@ async def test_a_list_numbers_its_agents_and_never_gives_a_number_twice() -> Non
             await system.spawn(rt.AgentList, {"bob": spec})
 
 
+async def test_what_could_not_be_added_to_a_list_has_taken_no_number() -> None:
+    async with rt.ActorSystem("teams") as system:
+        spec = rt.Agent.spec(model="scripted:x")
+        agents = await system.spawn(rt.AgentList, [("4", spec), spec])
+        with pytest.raises(rt.DefinitionError):
+            await agents.ask(rt.AddMember("", 5))
+        await agents.ask(rt.AddMember("", spec))
+        assert [member.name for member in await agents.ask(rt.GetMembers())] == ["4", "1", "5"]
+
+
 # -- key paths -----------------------------------------------------------------------------------------------------------------------------------------
 
 

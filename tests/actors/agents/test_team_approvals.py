@@ -417,6 +417,13 @@ async def test_a_run_may_wait_instead() -> None:
                 assert (await team.ask(rt.Run("hi", wait_for_approvals=True))).content == "yes"
 
 
+async def test_a_run_that_may_wait_asks_members_that_know_messages_alone() -> None:
+    async with rt.ActorSystem("teams") as system:
+        team = await system.spawn(rt.Sequential, [await system.spawn(Echo, [], "echo")])
+        for wait in (True, False):
+            assert (await team.ask(rt.Run("hi", wait_for_approvals=wait))).content == "echo(hi)"
+
+
 async def test_a_streamed_run_says_that_it_waits_and_its_sequel_says_only_what_is_new() -> None:
     sender = Sender()
     async with rt.ActorSystem("teams") as system:

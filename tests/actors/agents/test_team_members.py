@@ -187,6 +187,28 @@ async def test_a_change_that_cannot_be_is_refused_and_changes_nothing(message: A
         assert (await team.ask("x")).content == "one;ref(x);inner"
 
 
+async def test_members_may_be_called_as_what_a_team_has_besides_them() -> None:
+    async with rt.ActorSystem("teams") as system:
+        members = {name: scripted(name) for name in ("sessions", "router", "model")}
+        swarm = await system.spawn(rt.Swarm, members, route=rt.ModelRouter("scripted:router"))
+        selector = await system.spawn(rt.Selector, members, model="scripted:model", until=rt.MaxMessages(1))
+        assert ((await swarm.ask("x")).sender, (await selector.ask("x")).content) == ("router", "model")
+        await swarm.ask(rt.RemoveMember("sessions"))
+        await swarm.ask(rt.AddMember("sessions", scripted("anew")))
+        assert (await swarm.ask(rt.AgentMessage("x", receiver="sessions"))).content == "anew"
+
+
+async def test_a_team_has_so_many_members_and_no_more() -> None:
+    async with rt.ActorSystem("teams") as system:
+        ref = await system.spawn(Echo, [], "echo")
+        team = await system.spawn(rt.AgentDict, {str(number): ref for number in range(1000)})
+        with pytest.raises(rt.DefinitionError, match="has 1,000 members, and no team has more"):
+            await team.ask(rt.AddMember("x", ref))
+        await team.ask(rt.RemoveMember("7"))
+        await team.ask(rt.AddMember("x", ref))
+        assert len(await team.ask(rt.GetMembers())) == 1000
+
+
 async def test_who_may_not_manage_changes_nothing_and_may_look() -> None:
     async with rt.ActorSystem("teams") as system:
         team = await system.spawn(Made, {"a": scripted("one")}, everybody, name="team")

@@ -347,6 +347,16 @@ async def test_a_member_has_the_time_that_it_is_given(autojump_clock: Any) -> No
         assert ended == ["x"]
 
 
+async def test_a_member_has_as_long_as_the_run_where_nothing_is_said(autojump_clock: Any) -> None:
+    async with rt.ActorSystem("teams") as system:
+        team = await system.spawn(Made, [await system.spawn(Waiting, [], [])], lambda run: run.ask("0", "x"))
+        for seconds in (700.0, 30.0):
+            began = trio.current_time()
+            with pytest.raises(rt.AskTimeout):
+                await team.ask("go", timeout=seconds)
+            assert trio.current_time() - began == pytest.approx(seconds, abs=0.1)
+
+
 async def test_teams_that_ask_each_other_in_a_ring_are_told_so() -> None:
     async with rt.ActorSystem("teams") as system:
         one = await system.spawn(Made, [], lambda run: run.ask("other", run.message), name="one")

@@ -43,8 +43,12 @@ def test_a_team_is_spawned_asked_streamed_changed_and_resumed_from_each_face(fac
         events = face.read(team, rt.AgentMessage("go", session="s"))
         assert {path for path, _ in map(rt.innermost, events)} == {("more",), ()}
         assert events[-1].message.content == "the end"
-        boss = face.spawn(rt.Agent, model="scripted:x", tools=[rt.agent_tool(team)])
+        within = rt.Sequential.spec({"inner": rt.Agent.spec(model=face.spawn(llm.Scripted, ["a"])), "echo": echo})
+        asks = [llm.tool_calls(("ask_team", {"message": "m"}), ("ask_within", {"message": "m"})), "x"]
+        tools = [rt.agent_tool(team), rt.agent_tool(within, name="ask_within")]
+        boss = face.spawn(rt.Agent, model=face.spawn(llm.Scripted, asks), tools=tools)
         assert face.ask(boss, "go").content == "x"
+        assert [step.text for step in face.ask(boss, rt.GetMemory()).steps if step.kind == "tool_result"] == ["the end", "echo(a)"]
 
     on_face(face, body)
     assert sender.sent == ["bob"]

@@ -297,3 +297,17 @@ def test_it_is_the_same_from_every_face(face: str) -> None:
         assert it.ask(team, "go").content == "done"
 
     on_face(face, body)
+
+
+async def test_a_worker_has_all_its_tries_before_the_lead_is_told_that_it_failed(autojump_clock: MockClock) -> None:
+    async with cast() as play:
+        members = await play.agents(lead=[llm.tool_calls(("ask_dig", {"message": "dig"})), "sorry"])
+        worker = await play.system.spawn(Hanging, trio.Event(), trio.Event(), name="worker")
+        team = await play.system.spawn(
+            rt.Supervisor, lead=members["lead"], workers={"dig": rt.Agent.spec(model=worker)}, worker_seconds=400
+        )
+        began = trio.current_time()
+        assert (await team.ask("go", timeout=3_600)).content == "sorry"
+        assert 1_200 <= trio.current_time() - began < 1_210
+        (step,) = [step for step in (await team.ask(rt.GetMemory(path="lead"))).steps if step.kind == "tool_result"]
+        assert step.error == "timeout"
