@@ -94,6 +94,39 @@ def test_those_who_wait_are_served_in_order_and_nobody_overtakes(ledger: Ledger)
     has(third)
 
 
+def test_a_thousand_who_wait_behind_one_another_are_not_all_looked_at_for_each_that_is_served(ledger: Ledger) -> None:
+    root = account(tokens=10)
+    looks = 0
+
+    def all_of_it(_left: Amounts, _free: Amounts) -> Amounts:
+        nonlocal looks
+        looks += 1
+        return Amounts(tokens=10)
+
+    first = has(ledger.lease([root], all_of_it))
+    queue = [waits(ledger.lease([account(root, tokens=10)], all_of_it)) for _ in range(1_000)]
+    came, looks = looks, 0
+    assert came == 1_001
+    ledger.settle(first, tokens=0)
+    assert looks == 2  # the first, who has it now, and the next
+    for one in queue[1:500]:
+        ledger.withdraw(one)
+    assert looks <= 2 + 499  # the next one, for each that leaves
+    ledger.release(has(queue[0]))
+    has(queue[500])
+    waits(queue[501])
+
+
+def test_one_who_leaves_the_queue_lets_those_through_who_waited_behind_it_alone(ledger: Ledger) -> None:
+    root = account(tokens=10)
+    has(ledger.lease([root], just(6)))
+    large = waits(ledger.lease([root], just(9)))
+    small, other = waits(ledger.lease([root], just(1))), waits(ledger.lease([root], just(2)))
+    ledger.withdraw(large)
+    has(small)
+    has(other)
+
+
 def test_who_waits_for_one_account_keeps_nobody_from_another(ledger: Ledger) -> None:
     root = account(tokens=100)
     narrow, other = account(root, tokens=5), account(root, tokens=50)
