@@ -15,7 +15,7 @@ from benchmarks import machine
 from benchmarks.agents.apart import Apart
 from benchmarks.harness import Block, BrokenBlock, Timed, gc_policy, interleave, ratios, spread
 from benchmarks.results import RESULTS, Row, facts_list, joined, marked, plain, put_part
-from benchmarks.swarm.bare import make_bare
+from benchmarks.swarm.bare import Bare, make_bare
 from benchmarks.swarm.contenders import OURS, SWARMS
 from benchmarks.swarm.sessions import CALLS, LONGEST, MEMBERS, SwarmSessions, measure_swarm_sessions
 from benchmarks.swarm.traced import BARE, CONTENDERS, OFF, UNITS
@@ -30,6 +30,9 @@ MESSAGES: Mapping[str, int] = {"ring": 20, "star": 100}
 
 CALLS_OF: Mapping[str, int] = {"ring": AGENTS, "star": 2}
 """Model calls of a message."""
+
+ROUNDS_OF_A_PROCESS = 3
+"""Then tracing is measured in fresh ones: two that run the same code differ by some percent, for as long as they live, by where things lie in memory."""
 
 LOADS = "benchmarks.swarm.contenders"
 
@@ -49,7 +52,7 @@ block, {{rounds}} rounds. The rest is as with the ring. Retinue forgets by askin
 }
 
 TRACED = f"""The turn of the agents' benchmark (two completions, a call of a tool; here each in a session of its own, which stays), and a plain ask of an actor, one after the other, in blocks of about
-{{seconds:g}} s, {{rounds}} rounds. The system's end, which flushes what was traced, is in the time, and all spans must be in the file: four a turn, one an ask. "{OFF}" is a system without `tracing=`. "{BARE}" is
+{{seconds:g}} s, {{rounds}} rounds, with fresh processes after each {ROUNDS_OF_A_PROCESS}. The system's end, which flushes what was traced, is in the time, and all spans must be in the file: four a turn, one an ask. "{OFF}" is a system without `tracing=`. "{BARE}" is
 a copy of the package, made for this run, in which the {{places}} places that ask whether there is a tracer say no at compile time. Contents are not exported."""
 
 SESSIONS = f"""All sessions of one swarm of {MEMBERS + 1} agents are begun at once, and each has two messages: the desk hands over to one of {MEMBERS} members, which looks the session up (an `async def` that waits up to
@@ -201,9 +204,23 @@ def _measure_swarm(shape: str, messages: int, rounds: int) -> tuple[dict[str, Ti
 
 
 def _measure_traced(measure: str, rounds: int, seconds: float) -> tuple[dict[str, Timed], dict[str, str], int]:
-    """Every way to trace in a process of its own, block by block in turns; figures and notes by way, and the places that were taken out of the bare one."""
-    with tempfile.TemporaryDirectory(prefix="bare-") as folder, ExitStack() as stack:
+    """Every way to trace in processes of its own, block by block in turns; figures and notes by way, and the places that were taken out of the bare one."""
+    rates: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    with tempfile.TemporaryDirectory(prefix="bare-") as folder:
         bare = make_bare(Path(folder).resolve())
+        for first in range(0, rounds, ROUNDS_OF_A_PROCESS):
+            timed = _traced_once(measure, min(ROUNDS_OF_A_PROCESS, rounds - first), seconds, bare)
+            for name, one in timed.items():
+                rates[name] += one.rates
+    return (
+        {name: Timed(0, tuple(found)) for name, found in rates.items()},
+        {name: contender.blocks[measure].note for name, contender in CONTENDERS.items()},
+        bare.places,
+    )
+
+
+def _traced_once(measure: str, rounds: int, seconds: float, bare: Bare) -> dict[str, Timed]:
+    with ExitStack() as stack:
         blocks: dict[str, Block] = {}
         for name in CONTENDERS:
             _progress(f"tracing, {measure}: {name} starts")
@@ -213,8 +230,7 @@ def _measure_traced(measure: str, rounds: int, seconds: float) -> tuple[dict[str
             if copied != (name == BARE):
                 raise BrokenBlock(f"{name!r} runs the package in {contender.version}")
             blocks[name] = contender.block
-        timed = interleave(blocks, rounds=rounds, seconds=seconds, progress=lambda name: _progress(f"tracing, {measure}: {name}"))
-    return timed, {name: block.note for name, block in blocks.items()}, bare.places
+        return interleave(blocks, rounds=rounds, seconds=seconds, progress=lambda name: _progress(f"tracing, {measure}: {name}"))
 
 
 def _part(facts: Mapping[str, str], tables: Mapping[str, tuple[str, list[Row]]]) -> str:
