@@ -6,6 +6,7 @@ import json
 import sqlite3
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
@@ -74,7 +75,7 @@ def check_spans(way: Way, folder: Path, measure: str, done: int) -> None:
         return
     due = SPANS[measure] * done
     if way.place == "sqlite":
-        with sqlite3.connect(folder / "traces.sqlite3") as file:
+        with closing(sqlite3.connect(folder / "traces.sqlite3")) as file:
             rows = [(name, parent) for name, parent in file.execute("SELECT name, parent_id FROM spans")]
     else:
         said = [json.loads(line) for line in (folder / "traces.jsonl").read_text(encoding="utf-8").splitlines()]

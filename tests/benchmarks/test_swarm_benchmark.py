@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_every_way_to_trace_finds_its_spans(way, measure):
 
 
 def put_rows(folder, names):
-    with sqlite3.connect(folder / "traces.sqlite3") as file:
+    with closing(sqlite3.connect(folder / "traces.sqlite3")) as file, file:
         file.execute("CREATE TABLE spans(name TEXT, parent_id TEXT)")
         file.executemany("INSERT INTO spans VALUES (?, NULL)", [(name,) for name in names])
 
