@@ -43,14 +43,14 @@ async def consult(turn: Turn, call: ToolCall, seat: Seat, message: Any) -> ToolR
         # The agent's session waits for a person already, because of another call of this run: this one comes after that.
         run = outcome.run or ""
         if _is_parked(turn, run):
-            return ParkedCall(call, ())
+            return _later(turn, call)
         event = None if turn.inner is None or run in waited else turn.inner.get(run)
         if event is None:
             return ToolResult.failed("raised", f"{seat.tool.name} cannot be asked now: {str(outcome)[:500]}")
         waited.add(run)
         await event.wait()  # as long as the run may take: that call goes on beside this one
         if _is_parked(turn, run):
-            return ParkedCall(call, ())
+            return _later(turn, call)
 
 
 async def consult_again(turn: Turn, waiting: ParkedCall, seat: Seat) -> ToolResult | ParkedCall:
@@ -70,6 +70,13 @@ async def consult_again(turn: Turn, waiting: ParkedCall, seat: Seat) -> ToolResu
         return outcome
     finally:
         event.set()
+
+
+def _later(turn: Turn, call: ToolCall) -> ParkedCall:
+    waits = ParkedCall(call, ())
+    if turn.parked is not None:
+        turn.home.note_waiting(turn.parked, waits)  # it was noted as begun, and nobody has heard of it
+    return waits
 
 
 def _is_parked(turn: Turn, run: str) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from retinue.actors.agents.handoffs import HANDOFF
 from retinue.actors.agents.message import AgentMessage, Resume, Run, RunEnd, StreamRun
+from retinue.actors.agents.names import own_name
 from retinue.actors.agents.parking import session_of
 from retinue.actors.tracing import names
 
@@ -53,9 +54,9 @@ def run_ends(actor: Any, span: TurnSpan, message: Any, value: object) -> None:
 
 
 def _name_of(session: Any) -> str:
-    """The agent's name: the last part of its path."""
+    """The agent's name, as it signs with it."""
     agent = session.ctx.parent
-    return agent.path.rpartition("/")[2] if agent is not None else ""
+    return own_name(agent.path) if agent is not None else ""
 
 
 def _requests_of(session: Any, run: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -71,6 +72,8 @@ class Debate(Team):
             raise DefinitionError(
                 f"Debate(vote=…) is a {type(vote).__name__}: give True, or a function of an answer that gives what is compared"
             )
+        if inspect.iscoroutinefunction(vote):
+            raise DefinitionError("Debate(vote=…) is an async function: give a plain one, which gives what is compared of an answer")
         if (judge is None) == (vote is False):
             raise DefinitionError("Debate: say who decides, judge='a member', or vote=True" + ("" if judge is None else "; not both"))
         check_members("Debate", "judge", [member.name for member in self._given], [] if judge is None else [judge])

@@ -34,10 +34,22 @@ def plain_data(value: Any, what: str) -> Any:
         ) from None
     if len(text) > MAX_DATA:
         raise BadState(f"{what} has {len(text):,} characters when it is written down, and {MAX_DATA:,} are kept at most: keep less")
-    copied = json.loads(text)
-    if isinstance(value, Mapping) and not isinstance(copied, dict):
-        raise BadState(f"{what} is no plain data")
-    return copied
+    _check_keys(value, what)
+    return json.loads(text)
+
+
+def _check_keys(value: Any, what: str) -> None:
+    """Raises BadState for a key that is no text: JSON would make one of it, and the next run would look for another."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            for key in one:
+                if not isinstance(key, str):
+                    raise BadState(f"{what} has the key {key!r:.100}, which is a {type(key).__name__}: keys are texts, {str(key)!r:.100}")
+            left.extend(one.values())
+        elif isinstance(one, list | tuple):
+            left.extend(one)
 
 
 def first_of(path: object) -> tuple[str, str]:

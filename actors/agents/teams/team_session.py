@@ -280,11 +280,16 @@ class TeamSession(Session):
         self._keeper.drop(self._key)
         if message.recursive:
             inner = ClearMemory(message.session, message.subject, message.tenant, recursive=True)
+            failed: Exception | None = None
             for member in self._team.roster:
                 try:
                     await member.ref.ask(inner)
                 except Unhandled:  # it remembers nothing
                     continue
+                except Exception as error:  # the others forget all the same: asked again, they would not come to it either
+                    failed = failed or error
+            if failed is not None:
+                raise failed
 
     async def get_state(self, message: GetState) -> dict[str, Any]:  # type: ignore[override]
         """What the session and the members remember, as plain data."""

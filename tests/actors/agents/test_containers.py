@@ -331,6 +331,19 @@ async def test_a_path_to_nobody_is_an_error_for_whatever_is_asked(path: Any) -> 
                 await team.ask(message)
 
 
+async def test_the_others_forget_where_one_cannot_and_that_is_told() -> None:
+    async with rt.ActorSystem("teams") as system:
+        names = ("a", "dead", "b")
+        agents = {name: await system.spawn(rt.Agent, model="scripted:x", name=name) for name in names}
+        team = await system.spawn(rt.Sequential, agents)
+        await team.ask("hi")
+        await agents["dead"].stop()
+        with pytest.raises(rt.ActorStopped):
+            await team.ask(rt.ClearMemory(recursive=True))
+        assert [await contents(agents[name]) for name in ("a", "b")] == [[], []]
+        assert await contents(team) == []
+
+
 async def test_the_root_reads_and_changes_a_subjects_memory_at_every_level() -> None:
     async with rt.ActorSystem("teams") as system:
         team = await family(system)

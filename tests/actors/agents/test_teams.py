@@ -110,9 +110,12 @@ async def test_state_is_kept_from_run_to_run_in_its_session_alone_and_only_by_ru
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(object(), "no plain data"), ({1, 2}, "no plain data"), (float("nan"), "no plain data"), ("x" * 1_000_001, "keep less")],
-    ids=["object", "set", "nan", "long"],
-)
+    [
+        (object(), "no plain data"), ({1, 2}, "no plain data"), (float("nan"), "no plain data"), ("x" * 1_000_001, "keep less"),
+        ([{"a": {1: "x"}}], "the key 1, which is a int: keys are texts, '1'"), ({None: 1}, "the key None"),
+    ],
+    ids=["object", "set", "nan", "long", "number", "none"],
+)  # fmt: skip
 async def test_state_that_is_no_plain_data_ends_the_run_and_is_not_kept(value: Any, text: str) -> None:
     async def forward(run: rt.TeamRun) -> str:
         run.state["value"] = value

@@ -248,3 +248,14 @@ async def test_a_team_that_waits_for_a_person_is_linked_to_the_run_that_goes_on(
     parked, resumed = (span for span in read_spans(tmp_path) if span.name == "invoke_agent team")
     assert parked["retinue.run"] == resumed["retinue.run"] == run
     assert resumed.events_named("link") == [{"trace_id": parked.trace, "span_id": parked.id}]
+
+
+async def test_an_edited_member_is_drawn_under_its_name(tmp_path: Path) -> None:
+    async with rt.ActorSystem("team", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+        team = await system.spawn(
+            rt.Sequential, {"writer": rt.Agent.spec(model="scripted:a"), "sessions": rt.Agent.spec(model="scripted:b")}
+        )
+        await team.ask(rt.EditMember("writer", options={"instructions": "Be brief."}))
+        await team.ask("Write")
+    named = {span["gen_ai.agent.name"] for span in read_spans(tmp_path) if span.name.startswith("invoke_agent")}
+    assert named == {"Sequential-1", "writer", "sessions"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
 import retinue as rt
 from agent_players import read
@@ -117,9 +118,10 @@ async def test_the_calls_of_a_debate_are_under_one_budget() -> None:
         ({"judge": "c"}, "no member has that name"),
         ({"judge": 3}, "the name of a member"),
         ({"vote": "yes"}, "give True, or a function"),
+        ({"vote": trio.sleep}, "an async function: give a plain one"),
         ({"vote": True, "rounds": 0}, "rounds=0"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 async def test_what_cannot_be_one_is_refused_to_the_spawner(options: dict[str, Any], told: str) -> None:
     async with cast() as play:
