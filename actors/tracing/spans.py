@@ -22,7 +22,7 @@ from retinue.security.whole_texts import whole
 if TYPE_CHECKING:
     from retinue.actors.tracing.tracer import OpenTelemetryTracer
 
-__all__ = ["LiveSpan", "parsed", "written"]
+__all__ = ["FromOutside", "LiveSpan", "parsed", "written"]
 
 _TRACEPARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
 _WORD: Final = re.compile(r"[\w.:/@+-]{1,128}", re.ASCII)
@@ -36,6 +36,12 @@ MOST_AMOUNT: Final = 2**63 - 1
 
 MOST_CONTENT: Final = 2**19
 """Characters of what was said in one message; of more only the length is exported."""
+
+
+class FromOutside(str):
+    """The `traceparent` of a span that is none of a turn's: a caller's in another process, or one that somebody here has made himself."""
+
+    __slots__ = ()
 
 
 def parsed(traceparent: str | None) -> SpanContext | None:
@@ -79,7 +85,7 @@ class LiveSpan(TurnSpan):
         self._counted: dict[str, int] = {}
         self.around = around
         parent = parsed(incoming)
-        if parent is not None and around is None:
+        if parent is not None and type(incoming) is FromOutside:
             attributes[names.PARENT] = "remote"
         context = trace.set_span_in_context(NonRecordingSpan(parent), tracer.nothing) if parent is not None else tracer.nothing
         self.otel = tracer.otel.start_span(name, context, _KINDS[kind], attributes)

@@ -51,8 +51,9 @@ def begin(tracing: Tracing, kernel: Kernel, sqlite: Path | None) -> OpenTelemetr
         raise
     watched = [Watched(place) for place in places]
     ways = [(batched(one), one) for one in watched]
+    sampler = TraceIdRatioBased(tracing.sample)
     made = TracerProvider(
-        ParentBased(TraceIdRatioBased(tracing.sample)),
+        ParentBased(sampler),
         Resource({"service.name": kernel.name, "telemetry.sdk.language": "python", "telemetry.sdk.name": "opentelemetry"}),
         shutdown_on_exit=False,  # the system's end does it
         span_limits=SpanLimits(  # all of them given: what is left out is looked for in the environment
@@ -68,7 +69,7 @@ def begin(tracing: Tracing, kernel: Kernel, sqlite: Path | None) -> OpenTelemetr
     )
     for processor, _ in ways:
         made.add_span_processor(processor)
-    return OpenTelemetryTracer(kernel, _tracer_of(made), contents=tracing.contents, ways=ways)
+    return OpenTelemetryTracer(kernel, _tracer_of(made), contents=tracing.contents, ways=ways, sampler=sampler)
 
 
 def _tracer_of(provider: Any) -> trace.Tracer:

@@ -17,7 +17,7 @@ from opentelemetry import trace
 
 from retinue.actors.runtime.tracing import Tracer, incoming, trace_of
 from retinue.actors.tracing import names
-from retinue.actors.tracing.spans import LiveSpan, written
+from retinue.actors.tracing.spans import FromOutside, LiveSpan, parsed, written
 from retinue.mailbox.envelope import Postmark
 from retinue.security.whole_texts import whole
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.sampling import Sampler
 
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
@@ -49,19 +50,29 @@ class OpenTelemetryTracer(Tracer):
         otel: OpenTelemetry's tracer.
         contents: Whether what people and models say is exported.
         ways: What the system's own provider exports by: OpenTelemetry's processors with what they export to. Empty with somebody else's provider.
+        sampler: What decides which traces are kept, also of those that a caller from another process has begun; None leaves that to the caller.
 
     Attributes:
         nothing: OpenTelemetry's context without a span.
     """
 
-    __slots__ = ("_ended", "_kernel", "_open", "_runs", "_ways", "contents", "nothing", "otel")
+    __slots__ = ("_ended", "_kernel", "_open", "_runs", "_sampler", "_ways", "contents", "nothing", "otel")
 
-    def __init__(self, kernel: Kernel, otel: trace.Tracer, *, contents: bool, ways: Sequence[tuple[BatchSpanProcessor, Watched]]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        otel: trace.Tracer,
+        *,
+        contents: bool,
+        ways: Sequence[tuple[BatchSpanProcessor, Watched]],
+        sampler: Sampler | None = None,
+    ) -> None:
         self._kernel = kernel
         self._ways = tuple(ways)
         self._open: dict[str, LiveSpan] = {}
         self._runs: OrderedDict[str, str] = OrderedDict()
         self._ended = 0
+        self._sampler = sampler
         self.otel = otel
         self.contents = contents
         self.nothing = otel_context.Context()
@@ -76,9 +87,21 @@ class OpenTelemetryTracer(Tracer):
         """One of the sender's own making stands in the context variables, as the turn's own does."""
         context = trace.get_current_span().get_span_context()
         if not context.is_valid:
-            return incoming.get() if turn is None else trace_of(turn)
+            return self._received(incoming.get()) if turn is None else trace_of(turn)
         found = written(context)
-        return trace_of(turn) if turn is not None and _is_of(turn, found) else found
+        return trace_of(turn) if turn is not None and _is_of(turn, found) else FromOutside(found)
+
+    def _received(self, traceparent: str | None) -> FromOutside | None:
+        """What came with a request: the caller says what it is a part of, and not whether it is kept."""
+        context = parsed(traceparent)
+        if context is None:
+            return None
+        if self._sampler is not None:
+            kept = self._sampler.should_sample(None, context.trace_id, "").decision.is_sampled()
+            context = trace.SpanContext(
+                context.trace_id, context.span_id, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED if kept else 0)
+            )
+        return FromOutside(written(context))
 
     # -- turns -----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -97,7 +120,8 @@ class OpenTelemetryTracer(Tracer):
             if security.tenant:
                 attributes[names.TENANT] = whole(security.tenant)
             came = postmark.trace
-            span = LiveSpan(self, label, cls._span_kind, came, self._open.get(came) if came is not None else None, attributes)
+            around = None if came is None or type(came) is FromOutside else self._open.get(came)
+            span = LiveSpan(self, label, cls._span_kind, came, around, attributes)
             postmark.span = span
             self._open[span.traceparent or ""] = span
             if postmark.hints is not None:
@@ -214,5 +238,6 @@ def _shut(processor: BatchSpanProcessor, watched: Watched) -> None:
 
 
 def _is_of(turn: Delivery, traceparent: str) -> bool:
+    """Whether it is the turn's own span, or the one that the turn of a task was started in."""
     postmark = turn.postmark
-    return postmark is not None and postmark.span is not None and postmark.span.traceparent == traceparent
+    return postmark is not None and traceparent == (postmark.trace if postmark.span is None else postmark.span.traceparent)

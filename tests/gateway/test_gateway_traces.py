@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
 from opentelemetry.sdk.trace import TracerProvider
 
 import retinue as rt
 from gateway_shop import Price, call, open_shop
-from trace_reading import read_spans
+from trace_reading import one, read_spans
 
 TRACED = {"tracing": rt.Tracing()}
 PARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
@@ -38,10 +39,56 @@ async def test_what_is_no_traceparent_is_left_alone(value: str, tmp_path: Path) 
     assert span.parent is None
 
 
-async def test_one_that_says_that_it_is_not_sampled_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sample", "flags", "kept"), [(1.0, "00", 1), (0.0, "01", 0)], ids=["unsampled", "sampled"])
+async def test_the_system_says_what_is_kept_and_not_the_caller(sample: float, flags: str, kept: int, tmp_path: Path) -> None:
+    async with open_shop(tmp_path, system={"tracing": rt.Tracing(sample=sample)}) as shop:
+        await shop.client.post("/v1/ask", json=call("Price", item="tea"), headers={"traceparent": PARENT[:-2] + flags})
+    assert len(read_spans(tmp_path)) == kept
+
+
+@rt.message
+class Held(rt.Request[str]):
+    pass
+
+
+class Holder(rt.Actor):
+    """Tells its span, as it would to a service that it calls, and works on meanwhile."""
+
+    def __init__(self, told: trio.MemorySendChannel[str | None], over: trio.Event) -> None:
+        self.told = told
+        self.over = over
+
+    @rt.handler
+    async def hold(self, message: Held) -> str:
+        self.ctx.span.mark({"gen_ai.operation.name": "invoke_agent"})  # as an agent's: it adds up what is below it
+        await self.told.send(self.ctx.span.traceparent)
+        await self.over.wait()
+        return "done"
+
+
+class Counting(rt.Actor):
+    @rt.handler
+    def price(self, message: Price) -> int:
+        self.ctx.span.count({"gen_ai.usage.input_tokens": 5})
+        return 1
+
+
+async def test_who_knows_an_open_span_writes_below_it_as_a_stranger(tmp_path: Path) -> None:
+    told, heard = trio.open_memory_channel[str | None](1)
+    over = trio.Event()
     async with open_shop(tmp_path, system=TRACED) as shop:
-        await shop.client.post("/v1/ask", json=call("Price", item="tea"), headers={"traceparent": PARENT[:-2] + "00"})
-    assert read_spans(tmp_path) == []
+        holder = await shop.system.spawn(Holder, told, over)
+        await shop.system.spawn(Counting, name="counting")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(holder.ask, Held())
+            headers = {"traceparent": await heard.receive() or ""}
+            answer = await shop.client.post("/v1/ask", json=call("Price", "/user/counting", item="tea"), headers=headers)
+            assert answer.status_code == 200
+            over.set()
+    spans = read_spans(tmp_path)
+    held, price = one(spans, "Held"), one(spans, "Price")
+    assert price.parent == held.id and price["retinue.parent"] == "remote" and price["gen_ai.usage.input_tokens"] == 5
+    assert "gen_ai.usage.input_tokens" not in held.attributes
 
 
 async def test_a_client_says_which_span_it_asks_in(tmp_path: Path) -> None:

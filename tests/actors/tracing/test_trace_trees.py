@@ -143,6 +143,7 @@ async def test_what_a_handler_sends_is_a_child_of_its_own_span(way: str, tmp_pat
     assert tree_of(spans) == [TREES[way]]
     assert len({span.trace for span in spans}) == 1 and {span.status for span in spans} == {"unset"}
     assert {span.system for span in spans} == {"trees"} and all(span.started <= span.ended for span in spans)
+    assert not [span.name for span in spans if "retinue.parent" in span.attributes]  # not even where the sender's turn was over by then
 
 
 @pytest.mark.parametrize("way", ["ask", "tell"])
