@@ -7,6 +7,7 @@
 set -euo pipefail
 
 folder=$(mktemp -d)
+touch "$folder/out"
 retinue serve retinue.demo.served:swarm --port 0 --data-dir "$folder/data" >"$folder/out" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT

@@ -71,6 +71,16 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
         self._path = ""
         self._sessions: Virtual[Any]
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            kind = type(self).__name__
+            if name in ("ask", "tell", "send"):
+                raise AttributeError(
+                    f"an instance of {kind} that was made by hand has no {name!r}: spawn it, and use the ref, `ref = await system.spawn({kind}, …)`"
+                )
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+
     async def _open(self, session: type[Actor], shared: object) -> None:
         """Makes the place where the sessions live; in `on_start`."""
         self._path = self.ctx.path

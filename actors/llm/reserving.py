@@ -24,6 +24,7 @@ from retinue.security.limits import UNLIMITED
 
 if TYPE_CHECKING:
     from retinue.actors.llm.prices import Price, Tariff
+    from retinue.actors.runtime.context import ActorContext
     from retinue.actors.runtime.spending import Budget
     from retinue.capabilities.budgets import Reservation
 
@@ -64,6 +65,11 @@ class Charged(Protocol):
 
     price: Price | None
     guesses_usage: bool
+
+    @property
+    def ctx(self) -> ActorContext:
+        """The deployment's context, for its path."""
+        ...
 
     async def complete_once(self, request: Complete) -> Completion:
         """Answers a request."""
@@ -284,8 +290,9 @@ class Charge:
         over = self._budget.settle(reservation, tokens=tokens, cost_micro_usd=cost)
         if over.tokens or over.cost_micro_usd:
             _log.warning(
-                "an exchange with a model took %d tokens and %d millionths of a US dollar more than was left: its request was longer than estimated, or its answer "
+                "%s: an exchange with a model took %d tokens and %d millionths of a US dollar more than was left: its request was longer than estimated, or its answer "
                 "than it was told",
+                self._deployment.ctx.path,
                 over.tokens,
                 over.cost_micro_usd,
             )

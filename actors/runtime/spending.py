@@ -11,19 +11,24 @@ import trio
 from retinue.actors.runtime import derivation
 from retinue.actors.runtime.current import current
 from retinue.capabilities.budgets import Balance, Ledger, Reservation
+from retinue.security.accounts import Amounts
 from retinue.security.errors import BudgetExceeded, Denied
 from retinue.security.explaining import of_context
+from retinue.security.limits import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from retinue.actors.runtime.kernel import Kernel
-    from retinue.security.accounts import Amounts
     from retinue.security.context import SecurityContext
 
 __all__ = ["Budget", "SystemBudgets"]
 
 T = TypeVar("T")
+
+
+def _always(amounts: Amounts) -> Callable[[Amounts, Amounts], Amounts]:
+    return lambda _left, _free: amounts
 
 
 class Budget:
@@ -64,19 +69,30 @@ class Budget:
             )
         )
 
-    async def lease(self, want: Callable[[Amounts, Amounts], Amounts]) -> Reservation:
+    async def lease(
+        self,
+        want: Callable[[Amounts, Amounts], Amounts] | None = None,
+        *,
+        calls: int = 0,
+        tokens: int = 0,
+        cost_micro_usd: int = 0,
+    ) -> Reservation:
         """Reserves for something short that is certain to end by itself, such as one exchange with a model; waits where only such leases of others are in the way.
 
         It waits as long as the current message has; what it waits for holds nothing and waits for nothing. Not from a blocking actor's thread.
 
         Args:
-            want: How much is wanted, of what there would be without the leases of others, and what there is: plain arithmetic on `Amounts` (2**63 - 1 where nothing
-                limits a resource). What is more than there is, is waited for.
+            want: For deployments, in the place of amounts: how much is wanted, of what there would be without the leases of others, and what there is: plain
+                arithmetic on `Amounts` (2**63 - 1 where nothing limits a resource). What is more than there is, is waited for.
+            calls, tokens, cost_micro_usd: As for `reserve`.
 
         Raises:
             BudgetExceeded: That would not be left either; nothing was reserved.
             Revoked, Expired, AuditUnavailable, ConstraintError: As `reserve`.
         """
+        if want is None:
+            amounts = Amounts(check_count(calls, "calls"), check_count(tokens, "tokens"), check_count(cost_micro_usd, "cost_micro_usd"))
+            want = _always(amounts)
         event = trio.Event()
         wake = _waker(event)
         security = self._security

@@ -533,7 +533,11 @@ def __getattr__(name: str) -> object:
 
         value = import_module(f"{__name__}.{name}")
     else:
-        raise AttributeError(f"module 'retinue' has no attribute {name!r}")
+        from difflib import get_close_matches
+
+        near = [] if name.startswith("_") else get_close_matches(name, __all__, 1)
+        meant = f". Did you mean: {near[0]!r}?" if near else ""
+        raise AttributeError(f"module 'retinue' has no attribute {name!r}{meant}")
     globals()[name] = value
     return value
 

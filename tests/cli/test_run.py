@@ -127,6 +127,7 @@ def test_the_function_is_run(arguments: list[str], output: str) -> None:
         (["retinue.cli.rnu:run"], "did you mean retinue.cli.run"),
         (["no_such_package.module:f"], "no module named 'no_such_package'"),
         (["./play.py:plain"], "is not a module's name"),
+        (["play.py:plain"], "'play.py' is a file, and a module's name is wanted: write 'play'"),
         (["play:number"], "is int, which cannot be called"),
         (["play:Box"], "play:Box is a class, and making an instance would do nothing: name a function that makes and uses it"),
         (["play:Calculator"], "name `async def main(system)` that spawns it: await system.spawn(Calculator)"),

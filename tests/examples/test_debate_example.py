@@ -18,7 +18,7 @@ def test_the_hasty_one_is_convinced_the_judge_decides_the_vote_agrees_and_a_matt
     words = "5 cents: then the bat costs 1.05, and together they cost 1.10."
     assert printed[7:voting] == [f"  judge, 1: {words}", f"=> {words} [judge, rounds: 2]"]
     assert sorted(printed[voting + 1 : voting + 4]) == first
-    assert printed[taste - 1] == "=> 5 cents [agreed, rounds: 2, votes: {'hasty': 3}]"
+    assert printed[taste - 1] == "=> 5 cents [agreed, rounds: 2, votes: [['5 cents', 3]]]"
     assert len(printed[taste + 1 :]) == 3 * 3 + 1
     assert printed[-1] == "=> nobody has won: a lamp, a ladder, a lantern"
 
@@ -28,5 +28,5 @@ def test_live_the_endpoint_is_asked_by_each_debater_and_the_judge() -> None:
     printed, asked = run_live("debate", "Five cents")
     assert printed.splitlines()[0] == "asking some-model at URL; this may cost money"
     assert "=> Five cents [judge, rounds: 2]" in printed
-    assert "=> Five cents [agreed, rounds: 1, votes: {'hasty': 3}]" in printed
+    assert "=> Five cents [agreed, rounds: 1, votes: [['5 cents', 3]]]" in printed
     assert len(asked) == 7 + 3 + 3

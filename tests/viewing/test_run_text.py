@@ -82,6 +82,23 @@ def test_nothing_of_a_run_writes_on_the_terminal(tmp_path: Path) -> None:
     assert sum(r"\x1b[2J\u202egood\nbye\r\u200b" in line for line in lines) >= 6
 
 
+def test_what_a_tool_says_of_its_failure_is_shown_where_it_was_recorded(tmp_path: Path) -> None:
+    spans = Spans(tmp_path)
+    root = spans.add("invoke_agent a", 0, 9, kind="agent")
+    told = {
+        "gen_ai.tool.name": "pay",
+        "error.type": "raised",
+        "gen_ai.tool.call.result": "the tool 'pay' raised KeyError: 'bob'\n" + "x" * 500,
+    }
+    spans.add("execute_tool pay", 1, 2, parent=root, kind="tool", status="error", attributes=told)
+    spans.add("execute_tool pay", 3, 4, parent=root, kind="tool", status="error", attributes={"error.type": "raised"})
+    spans.close()
+    text = "\n".join(shown(summary_of(tmp_path), 100))
+    assert "✗ raised: the tool 'pay' raised KeyError: 'bob'\\nxxx" in text
+    assert "x" * 300 not in text
+    assert text.count("✗ raised") == 2
+
+
 def test_hand_overs_and_consents_are_told_in_the_head_and_at_their_place(tmp_path: Path) -> None:
     spans = Spans(tmp_path)
     spans.add(

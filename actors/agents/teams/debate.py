@@ -28,6 +28,9 @@ ROUNDS: Final = 3
 SHOWN: Final = 5
 """Answers that the text about an undecided vote shows."""
 
+LONGEST: Final = 200
+"""Characters that are told of an answer that somebody voted for."""
+
 AGAIN: Final = "The others answered:\n{answers}\nWhere they convince you, change your answer; where they do not, say why. Give your answer anew, whole."
 
 JUDGE: Final = "{question}\n\nThe debate's last answers:\n{answers}\nJudge them, and give the answer to the question."
@@ -42,7 +45,7 @@ class Debate(Team):
     of a round are asked at the same time.
 
     The answer's `extra` holds `ended_by` ("judge", "vote", or "agreed" where all gave the same answer before the rounds were over), `rounds`, `said` (a list of
-    [name, text], the last answers), and of a vote `votes`.
+    [name, text], the last answers), and of a vote `votes` (a list of [answer, how many], the most first).
 
     Args:
         members: See `Team`; two debaters at least.
@@ -131,17 +134,17 @@ def _key(vote: Callable[[AgentMessage], Any], answer: AgentMessage, path: str) -
     return key
 
 
-def _winner(vote: Callable[[AgentMessage], Any], answers: Mapping[str, AgentMessage], path: str) -> tuple[AgentMessage, dict[str, int]]:
-    """The answer that most have come to, in the words of the first who has; and the votes, by the first one's name."""
+def _winner(vote: Callable[[AgentMessage], Any], answers: Mapping[str, AgentMessage], path: str) -> tuple[AgentMessage, list[list[Any]]]:
+    """The answer that most have come to, in the words of the first who has; and how many came to which, in those of the first who has."""
     keys = {name: _key(vote, answer, path) for name, answer in answers.items()}
     counts = Counter(keys.values()).most_common()
-    first = {key: next(name for name in keys if keys[name] == key) for key, _ in counts}
-    votes = {first[key]: count for key, count in counts}
+    first = {key: answers[next(name for name in keys if keys[name] == key)] for key, _ in counts}
+    votes = [[content_text(first[key].content)[:LONGEST], count] for key, count in counts]
     if len(counts) > 1 and counts[0][1] == counts[1][1]:
-        shown = "; ".join(f"{content_text(answers[name].content)[:80]!r} ({count})" for name, count in list(votes.items())[:SHOWN])
+        shown = "; ".join(f"{text[:80]!r} ({count})" for text, count in votes[:SHOWN])
         raise VoteUndecided(
             f"{path}: the debaters' vote has no winner: {shown}. Give an odd number of debaters, more rounds=, judge=, or vote= a function that finds what their "
             "answers have in common",
-            votes=tuple((content_text(answers[name].content)[:200], count) for name, count in votes.items()),
+            votes=tuple((text, count) for text, count in votes),
         )
-    return answers[first[counts[0][0]]], votes
+    return first[counts[0][0]], votes

@@ -15,6 +15,7 @@ import attrs
 from retinue.actors.agents.errors import BadInput
 from retinue.actors.agents.message import AgentMessage, ClearMemory
 from retinue.actors.agents.teams.journal import Parking
+from retinue.actors.agents.teams.members import checked_single
 from retinue.actors.agents.teams.outcomes import Failures, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE
 from retinue.actors.agents.teams.team import Team
@@ -80,6 +81,8 @@ class MapReduce(Team):
     ) -> None:
         by_function = callable(reducer) and not isinstance(reducer, type)
         given: dict[str, Any] = {MAPPER: mapper} if by_function else {MAPPER: mapper, REDUCER: reducer}
+        for name, one in given.items():
+            checked_single(one, "MapReduce", name)
         super().__init__(given, **options)
         if split is not None and not callable(split):
             raise DefinitionError(f"MapReduce(split=…) is a {type(split).__name__}: give a function of the message that gives its pieces")

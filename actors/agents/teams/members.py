@@ -25,6 +25,7 @@ __all__ = [
     "RemoveMember",
     "UnpauseMember",
     "checked_name",
+    "checked_single",
     "near",
     "read_members",
 ]
@@ -144,6 +145,15 @@ def member_of(name: str, given: object, kind: str, description: str = "") -> Mem
     raise DefinitionError(
         f"{kind}(members=…): {name!r} is a {type(given).__name__}: give a ref that spawn returned, or a spec, rt.Agent.spec(model=…), for the team to spawn"
     )
+
+
+def checked_single(given: object, kind: str, option: str) -> None:
+    """Looks at what one option gives as a member. Raises DefinitionError, for what can be none, in words of that option."""
+    try:
+        member_of(option, given, kind)
+    except DefinitionError as error:
+        text = str(error).replace(f"{kind}(members=…): {option!r} is", f"{kind}({option}=…) is", 1)
+        raise DefinitionError(text) from None
 
 
 def near(name: object, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import attrs
 from retinue.actors.agents.agent_tools import agent_tool
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.fallback import RETRIES, SECONDS, Fallback
-from retinue.actors.agents.teams.members import Member, read_members
+from retinue.actors.agents.teams.members import Member, checked_single, read_members
 from retinue.actors.agents.teams.outcomes import checked_number, checked_seconds
 from retinue.actors.agents.teams.team import Team
 from retinue.security.errors import DefinitionError
@@ -67,6 +67,7 @@ class Supervisor(Team):
     ) -> None:
         checked_number(retries, "retries", "Supervisor", least=0, most=100)
         checked_seconds(worker_seconds, "worker_seconds", "Supervisor")
+        checked_single(lead, "Supervisor", LEAD)
         given: dict[str, Any] = {LEAD: lead}
         for name, (members, description) in _workers(workers).items():
             if name == LEAD:

@@ -168,6 +168,8 @@ class Team(Front):
         """A member becomes another, with the same memory."""
         place = self._roster.place(message.name)
         member = place.member
+        if message.description is None and message.options is None:
+            raise BadInput(f"{self._path}: EditMember({message.name!r:.100}) changes nothing: give description=, or options= of its spec")
         if message.description is not None:
             member = attrs.evolve(member, description=message.description)
         if message.options is None:

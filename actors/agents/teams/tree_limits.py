@@ -106,13 +106,24 @@ class Tree:
         value = getattr(self.limits, limit_name)
         shown = f"{value:,}" if isinstance(value, int | float) else repr(value)
         reached = RunLimitReached(
-            f"{self.path}: the run and all that it has set going have reached the limit {limit_name}={shown} of its TreeLimits; it stopped, and what members "
-            f"had answered by then is in their memories. Give more with TreeLimits({limit_name}=…)",
+            f"{self.path}: the run and all that it has set going have reached the limit {limit_name}={shown} of its TreeLimits{self._taken()}; it stopped, and what "
+            f"members had answered by then is in their memories. Give more with TreeLimits({limit_name}=…)",
             limit=f"tree.{limit_name}",
             usage=usage,
         )
         reached.__cause__ = error
         return reached
+
+    def _taken(self) -> str:
+        if not self._accounts:
+            return ""
+        spent = self._ctx.budget.ledger.balance(self._accounts[0]).spent
+        found = [f"{spent.tokens:,} tokens"]
+        if self.limits.calls is not None:  # else not all of them are counted
+            found.insert(0, f"{spent.calls:,} calls")
+        if spent.cost_micro_usd:
+            found.append(f"{decimal_text(spent.cost_micro_usd, 6)} US dollars")
+        return f", after {', '.join(found)}"
 
     def _reached(self, error: Exception) -> str | None:
         if isinstance(error, BudgetExceeded):

@@ -29,6 +29,8 @@ def import_target(name: str) -> ModuleType:
         sys.path.insert(0, here)
     if not all(part.isidentifier() for part in name.split(".")):
         raise click.UsageError(f"{name!r} is not a module's name: write it with dots and without .py, as in `package.module`")
+    if name.endswith(".py"):
+        raise click.UsageError(f"{name!r} is a file, and a module's name is wanted: write {name.removesuffix('.py')!r}")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

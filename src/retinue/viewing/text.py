@@ -157,6 +157,12 @@ def _bar(span: Span, summary: Summary, cells: int) -> str:
     return (" " * first + drawn).ljust(cells)
 
 
+RESULT: Final = "gen_ai.tool.call.result"
+
+LONGEST: Final = 300
+"""Characters that are shown of a tool's error."""
+
+
 def details_of(span: Span) -> str:
     """What a span's line says of it beside its name and time."""
     if span.kind != "model":
@@ -169,7 +175,8 @@ def details_of(span: Span) -> str:
 def _notes(node: Node) -> Iterator[str]:
     span = node.span
     if span.failed:
-        yield f"✗ {harmless(span.error)}"
+        said = "" if span.status_text else span.text(RESULT)  # what a tool has said stands in its result alone, where contents are recorded
+        yield f"✗ {harmless(span.error)}{f': {harmless(said[:LONGEST])}' if said else ''}"
     if span.ended_ns is None:
         yield "(no end)"
     for event in span.events:

@@ -30,7 +30,7 @@ async def test_a_vote_is_for_the_answer_that_most_have_come_to_in_whatever_case_
     async with cast() as play:
         members = await play.agents(a=["41", "42."], b=["42", "  42"], c=["43", "43"])
         answer = await (await play.system.spawn(rt.Debate, members, vote=True, rounds=2)).ask("What is it?")
-        assert (answer.content, answer.extra["ended_by"], answer.extra["votes"]) == ("42.", "vote", {"a": 2, "c": 1})
+        assert (answer.content, answer.extra["ended_by"], answer.extra["votes"]) == ("42.", "vote", [["42.", 2], ["43", 1]])
         assert sum(map(len, play.told.values())) == 6
 
 

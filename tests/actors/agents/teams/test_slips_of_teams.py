@@ -143,3 +143,47 @@ async def test_the_run_of_a_member_is_resumed_by_the_teams_and_the_error_says_so
             await team.ask(rt.Resume(str(runs[("bank",)])))
         token = await system.approvals.approve(caught.value.requests[0].id, reviewer="carol")
         assert (await team.ask(rt.Resume(str(runs[()])), approvals=[token])).content == "done"
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "text"),
+    [
+        (rt.MapReduce, {"mapper": len, "reducer": SPEC}, r"^MapReduce\(mapper=…\) is a builtin_function_or_method: give a ref"),
+        (rt.MapReduce, {"mapper": SPEC, "reducer": "scripted:x"}, r"^MapReduce\(reducer=…\) is a str: give a ref"),
+        (rt.Supervisor, {"lead": rt.Agent, "workers": [SPEC]}, r"^Supervisor\(lead=…\) is the class Agent: give Agent\.spec"),
+    ],
+    ids=["mapper", "reducer", "lead"],
+)
+async def test_what_cannot_be_a_member_is_told_by_the_option_that_gave_it(cls: Any, options: dict[str, Any], text: str) -> None:
+    async with rt.ActorSystem("slips") as system:
+        with pytest.raises(rt.DefinitionError, match=text):
+            await system.spawn(cls, **options)
+
+
+async def test_an_edit_that_changes_nothing_is_refused() -> None:
+    async with rt.ActorSystem("slips") as system:
+        team = await system.spawn(rt.Sequential, {"a": SPEC})
+        with pytest.raises(rt.BadInput, match=r"EditMember\('a'\) changes nothing: give description=, or options="):
+            await team.ask(rt.EditMember("a"))
+
+
+async def test_a_limit_of_a_tree_says_what_was_taken() -> None:
+    async with rt.ActorSystem("slips") as system:
+        team = await system.spawn(rt.Sequential, {"a": SPEC, "b": SPEC})
+        with pytest.raises(rt.RunLimitReached, match=r"the limit calls=1 of its TreeLimits, after 1 calls, \d+ tokens; it stopped"):
+            await team.ask(rt.Run("x", limits=rt.TreeLimits(calls=1)))
+
+
+@pytest.mark.parametrize("name", ["ask", "tell", "send"])
+def test_an_agent_that_was_made_by_hand_is_told_to_be_spawned(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"an instance of Agent that was made by hand has no '{name}': spawn it"):
+        getattr(rt.Agent(model="scripted:x"), name)
+    with pytest.raises(AttributeError, match="'Agent' object has no attribute 'bogus'"):
+        _ = rt.Agent(model="scripted:x").bogus  # type: ignore[attr-defined]
+
+
+def test_a_name_that_the_package_has_not_is_told_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"has no attribute 'Sequentil'\. Did you mean: 'Sequential'\?"):
+        _ = rt.Sequentil  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"has no attribute '__wrapped__'$"):
+        _ = rt.__wrapped__  # type: ignore[attr-defined]

@@ -279,7 +279,7 @@ async def test_streamed_what_workers_say_comes_under_their_names() -> None:
         ({"workers": 3}, "give them by name"),
         ({"workers": {"a": rt.Agent.spec(model="scripted:x")}, "retries": -1}, "retries=-1"),
         ({"workers": {"a": rt.Agent.spec(model="scripted:x")}, "worker_seconds": 0}, "worker_seconds=0"),
-        ({"workers": {"a": rt.Agent.spec(model="scripted:x")}, "lead": "x"}, "'lead' is a str"),
+        ({"workers": {"a": rt.Agent.spec(model="scripted:x")}, "lead": "x"}, r"Supervisor\(lead=…\) is a str"),
     ],
     ids=range(8),
 )
