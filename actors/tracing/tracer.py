@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 from opentelemetry import context as otel_context
 from opentelemetry import trace
+from opentelemetry.sdk.trace.sampling import Decision
 
 from retinue.actors.runtime.tracing import Tracer, incoming, trace_of
 from retinue.actors.tracing import names
@@ -97,7 +98,7 @@ class OpenTelemetryTracer(Tracer):
         if context is None:
             return None
         if self._sampler is not None:
-            kept = self._sampler.should_sample(None, context.trace_id, "").decision.is_sampled()
+            kept = self._sampler.should_sample(None, context.trace_id, "").decision is Decision.RECORD_AND_SAMPLE
             context = trace.SpanContext(
                 context.trace_id, context.span_id, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED if kept else 0)
             )

@@ -6,8 +6,11 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from retinue.viewing import reading
 from retinue.viewing.errors import TraceFileError
@@ -45,6 +48,20 @@ def test_an_id_that_is_the_beginning_of_a_longer_one_is_itself(tmp_path: Path) -
     with TraceFile(tmp_path) as file:
         assert file.find("abcdabcd") == "abcdabcd"
         assert (file.short("abcdabcd"), file.short("abcdabcdabcd")) == ("abcdabcd", "abcdabcda")
+
+
+@given(st.sets(st.text("ab", min_size=7, max_size=14), min_size=1, max_size=30))
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_short_form_of_an_id_is_the_shortest_that_no_other_begins_with(tmp_path: Path, ids: set[str]) -> None:
+    with TemporaryDirectory(dir=tmp_path) as folder:
+        spans = Spans(Path(folder))
+        for one in ids:
+            spans.add("one", 0, 1, trace=one)
+        spans.close()
+        with TraceFile(Path(folder)) as file:
+            for one in ids:
+                unique = [one[:size] for size in range(8, len(one)) if not any(other.startswith(one[:size]) for other in ids - {one})]
+                assert file.short(one) == (unique or [one])[0]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ __all__ = ["show"]
 MOST: Final = 500
 """Spans that the terminal shows where nothing else is said."""
 
+MOST_RUNS: Final = 50
+"""Runs of agents in one trace whose other traces are looked for: each is a look through the whole file."""
+
 
 @click.command()
 @click.argument("run", metavar="RUN")
@@ -40,7 +43,7 @@ def show(run: str, data_dir: Path, page: Path | None, most: int, as_json: bool) 
 
     with opened(data_dir) as file:
         summary = summed(file.read(file.find(run)))
-        others = {other: run_id for run_id in summary.runs for other in file.others_of(run_id, summary.trace.trace_id)}
+        others = {other: run_id for run_id in summary.runs[:MOST_RUNS] for other in file.others_of(run_id, summary.trace.trace_id)}
         shorts = [file.short(other) for other in others]
     states = states_of(data_dir, summary)
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -124,10 +125,9 @@ class TraceFile:
     def short(self, trace_id: str) -> str:
         """The shortest beginning of a run's id that is no other one's, eight characters at least."""
         every = self._every()
-        for length in range(SHORTEST, len(trace_id)):
-            if sum(one.startswith(trace_id[:length]) for one in every) <= 1:
-                return trace_id[:length]
-        return trace_id
+        place = bisect_left(every, trace_id)
+        shared = max((_alike(one, trace_id) for one in every[max(0, place - 1) : place + 2] if one != trace_id), default=0)
+        return trace_id[: max(SHORTEST, shared + 1)]
 
     def read(self, trace_id: str) -> Trace:
         """All spans of a run."""
@@ -151,8 +151,9 @@ class TraceFile:
         return [str(row[0]) for row in rows]
 
     def _every(self) -> list[str]:
+        """All ids, sorted: those that are most alike stand side by side."""
         if self._ids is None:
-            self._ids = [str(row[0]) for row in self._all("SELECT DISTINCT trace_id FROM spans", ())]
+            self._ids = sorted({str(row[0]) for row in self._all("SELECT DISTINCT trace_id FROM spans", ())})
         return self._ids
 
     def _unknown(self, wanted: str) -> TraceFileError:
@@ -188,6 +189,11 @@ class TraceFile:
     def _all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
         with _told(self.path):
             return self._connection.execute(sql, values).fetchall()
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), min(len(one), len(other)))
 
 
 def _listed(names: list[str]) -> str:
