@@ -29,8 +29,8 @@ class Vouchers:
     """What an agent hands on to somebody else's session for the system's root authority.
 
     A session takes what is sent under the subject that it belongs to, and nothing else: it has an address, and whoever knows that can write to it. What root
-    does to another's session comes under root's name, so the agent leaves word of it here. Only changes are vouched for (what is read, the agent reads itself), so
-    whoever sends the same in between does what root does, and learns nothing.
+    does to another's session comes under root's name, so the agent leaves word of it here. Vouched for is this very object, which nobody but root and the agent
+    has: another that says the same was made by somebody else, who may stand before it in the session's mailbox.
     """
 
     __slots__ = ("_words",)
@@ -45,11 +45,12 @@ class Vouchers:
         del words[:-MOST]
 
     def take(self, key: str, message: Any) -> bool:
-        """Whether the agent has handed this message on; once for each time that it has."""
-        words = self._words.get(key)
-        if not words or message not in words:
-            return False
-        words.remove(message)
-        if not words:
-            del self._words[key]
-        return True
+        """Whether the agent has handed on this very message; once for each time that it has."""
+        words = self._words.get(key, [])
+        for index, word in enumerate(words):
+            if word is message:
+                del words[index]
+                if not words:
+                    del self._words[key]
+                return True
+        return False

@@ -286,7 +286,11 @@ class Session(Actor):
             return
         if message is not None and self._vouchers.take(key, message):
             return
-        raise self.ctx.refusal(
+        raise self._not_own()
+
+    def _not_own(self) -> Exception:
+        security = self.ctx.security
+        return self.ctx.refusal(
             Denied(
                 f"{self._d.path}: this session is not one of {security.subject!r}: ask the agent itself, which finds one's own session",
                 path=self.ctx.path,

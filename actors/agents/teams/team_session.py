@@ -295,12 +295,13 @@ class TeamSession(Session):
         """What the session and the members remember, as plain data."""
         security = self.ctx.security
         key = self._key
-        if message.subject is None and message.tenant is None:
-            self._check_own(message.session, message)
-        else:  # the system's root authority, in its own session of this name; the team has looked
-            self._check_vouched(message)
+        if message.subject in (None, security.subject) and message.tenant in (None, security.tenant):
+            self._check_own(message.session)
+        elif self._vouchers.take(key, message):  # the system's root authority, in its own session of this name; the team has looked
             owner = message.subject or security.subject
             key = session_key(message.session, owner, message.tenant or (security.tenant if message.subject is None else None))
+        else:
+            raise self._not_own()
         state = self._kept_of(key)
         remembers = self._team.remembers
         found = own_state(state_dict(state.items), state.data, remembers=remembers)
@@ -373,10 +374,6 @@ class TeamSession(Session):
     def _ref_of(self, parked: ParkedAsk) -> Ref[Any]:
         whom = parked.whom
         return whom if isinstance(whom, Ref) else whom.member.ref
-
-    def _check_vouched(self, message: GetState) -> None:
-        if not self._vouchers.take(self._key, message):
-            self._check_own(message.session + "\0", message)  # raises: nobody's session is called so
 
     # -- its state -----------------------------------------------------------------------------------------------------------------------------------
 

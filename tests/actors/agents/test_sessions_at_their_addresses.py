@@ -99,13 +99,16 @@ async def test_no_name_makes_another_subjects_session_ones_own(victim: Any, sess
         assert said(await agent.ask(rt.GetMemory(other), context=theirs)) == []
 
 
-def test_a_word_of_the_agents_is_good_once() -> None:
-    vouchers = Vouchers()
-    vouchers.leave("s:ada", rt.ClearMemory("s", subject="ada"))
-    assert not vouchers.take("s:bob", rt.ClearMemory("s", subject="ada"))
-    assert not vouchers.take("s:ada", rt.ClearMemory("t", subject="ada"))
-    assert vouchers.take("s:ada", rt.ClearMemory("s", subject="ada"))
+def test_a_word_of_the_agents_is_good_once_and_for_the_very_message() -> None:
+    vouchers, word, alike = Vouchers(), rt.ClearMemory("s", subject="ada"), rt.ClearMemory("s", subject="ada")
+    vouchers.leave("s:ada", alike)
+    vouchers.leave("s:ada", word)
+    assert not vouchers.take("s:bob", word)
     assert not vouchers.take("s:ada", rt.ClearMemory("s", subject="ada"))
+    assert vouchers.take("s:ada", word)
+    assert not vouchers.take("s:ada", word)
+    assert vouchers.take("s:ada", alike)
+    assert not vouchers.take("s:ada", alike)
 
 
 def test_no_two_sessions_have_one_key() -> None:

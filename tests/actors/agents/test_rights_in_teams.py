@@ -1,0 +1,94 @@
+"""Who may do what with agents and teams: nobody gets what root has vouched for, and whoever changes a member gives and takes nobody's authority."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+import retinue as rt
+from agent_players import agent_system
+from retinue import llm
+from team_players import Made, Waiting
+
+
+async def outcome(waited: Any) -> Any:
+    try:
+        return await waited
+    except rt.RetinueError as error:
+        return error
+
+
+async def at_once_behind(blocked: Any, gate: trio.Event, *asks: Any) -> list[Any]:
+    """What comes of asks that stand in a mailbox one behind the other, while its actor is at something else."""
+    found: list[Any] = [None] * len(asks)
+
+    async def note(place: int, waited: Any) -> None:
+        found[place] = await outcome(waited)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outcome, blocked)
+        await trio.testing.wait_all_tasks_blocked()
+        for place, waited in enumerate(asks):
+            nursery.start_soon(note, place, waited)
+            await trio.testing.wait_all_tasks_blocked()
+        gate.set()
+    return found
+
+
+async def test_what_root_reads_of_a_team_is_not_read_by_who_asks_the_same_before_it() -> None:
+    gate = trio.Event()
+    async with rt.ActorSystem("desk") as system:
+        waiting = await system.spawn(Waiting, [], [], gate)
+
+        async def forward(run: rt.TeamRun) -> Any:
+            return await run.ask("w", run.message) if run.message.content == "wait" else "noted"
+
+        team = await system.spawn(Made, {"w": waiting}, forward, name="team")
+        ada, eve = system.authority.mint("ada", ["**"]), system.authority.mint("eve", ["nothing.at.all"])
+        await team.ask("a secret", context=ada)
+        await team.ask("hello")
+        roots = system.registry.get("/user/team/sessions/0:root")
+        eves, root = await at_once_behind(
+            team.ask("wait"), gate, roots.ask(rt.GetState("0", "ada"), context=eve), team.ask(rt.GetState("0", "ada"))
+        )
+        assert isinstance(eves, rt.Denied)
+        assert [item["content"] for item in root["memory"]] == ["a secret", "noted"]
+
+
+@pytest.mark.parametrize("again", [rt.ClearMemory("0", "ada"), rt.LoadState({"memory": []}, "0", "ada"), rt.Cancel("0", "0/5f", "ada")])
+async def test_what_root_changes_of_an_agent_is_not_changed_by_who_asks_the_same_before_it(again: Any) -> None:
+    gate = trio.Event()
+
+    async def hold() -> str:
+        """Waits."""
+        await gate.wait()
+        return "done"
+
+    def model(request: llm.Complete) -> Any:
+        return llm.tool_calls(("hold", {})) if request.messages[-1].content == "wait" else "noted"
+
+    async with agent_system(model, tools=[hold]) as (system, agent):
+        ada, eve = system.authority.mint("ada", ["**"]), system.authority.mint("eve", ["**"])
+        await agent.ask("a secret", context=ada)
+        adas = system.registry.get("/user/agent/sessions/0:ada")
+        eves, root = await at_once_behind(agent.ask("wait", context=ada), gate, adas.ask(copy.copy(again), context=eve), agent.ask(again))
+        assert isinstance(eves, rt.Denied)
+        assert not isinstance(root, rt.Denied)
+
+
+async def test_whoever_names_himself_reads_his_own_state_of_a_team() -> None:
+    async def forward(run: rt.TeamRun) -> str:
+        return "noted"
+
+    async with rt.ActorSystem("desk") as system:
+        team = await system.spawn(Made, {}, forward)
+        ada = system.authority.mint("ada", ["**"], tenant="acme")
+        await team.ask("hello", context=ada)
+        for asked in (rt.GetState(), rt.GetState("0", "ada"), rt.GetState("0", "ada", "acme"), rt.GetState("0", None, "acme")):
+            assert [item["content"] for item in (await team.ask(asked, context=ada))["memory"]] == ["hello", "noted"]
+        with pytest.raises(rt.Denied):
+            await team.ask(rt.GetState("0", "bob"), context=ada)
