@@ -6,9 +6,11 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -256,6 +258,16 @@ def test_run_records_what_was_said_where_it_is_asked_to_and_in_the_data_folder(p
 def test_nothing_is_recorded_unless_it_is_asked_for(play: Path) -> None:
     assert run("run", "traced_play:main").output == ""
     assert not (play / ".retinue").exists()
+
+
+def test_a_file_that_cannot_be_used_is_an_error_and_nothing_is_said_to_be_recorded(play: Path) -> None:
+    (play / ".retinue").mkdir(mode=0o700)
+    with closing(sqlite3.connect(play / ".retinue" / "traces.sqlite3")) as other:
+        other.execute("CREATE TABLE something(else_ TEXT)")
+    result = run("run", "--trace", "traced_play:main")
+    assert result.exit_code == 1
+    assert "is a database of something else" in result.stderr and "--data-dir FOLDER" in result.stderr
+    assert "recorded" not in result.stderr
 
 
 def test_a_function_that_takes_no_system_cannot_be_recorded(play: Path) -> None:

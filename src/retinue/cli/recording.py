@@ -53,11 +53,13 @@ def recorded(tracing: Tracing | None, folder: Path | None) -> Iterator[None]:
     """Says at the end, on standard error, how to look at what was recorded. Raises ClickException where the file cannot be used."""
     from retinue.actors.tracing.errors import TraceFileUnusable
 
+    usable = True
     try:
         yield
     except TraceFileUnusable as error:
-        raise click.ClickException(str(error)) from None
+        usable = False
+        raise click.ClickException(f"{error} (here: --data-dir FOLDER)" if tracing is not None else str(error)) from None
     finally:
-        if tracing is not None and isinstance(tracing.sqlite, Path) and tracing.sqlite.exists():
+        if usable and tracing is not None and isinstance(tracing.sqlite, Path) and tracing.sqlite.exists():
             where = "" if folder is None or folder == FOLDER else f" --data-dir {shlex.quote(str(folder))}"
             click.echo(f"recorded; to look at it: retinue show last{where}", err=True)
