@@ -56,9 +56,10 @@ class Planned(rt.Team):
 
     async def forward(self, run: rt.TeamRun) -> str:
         plan = await run.complete(self.model, llm.Complete.of(f"Plan: {run.message.content}", max_tokens=30))
-        found = await run.gather([(name, f"{plan.text}: {name}") for name in run.members], at_once=AT_ONCE, errors="return")
+        names = run.members
+        found = await run.gather([(name, f"{plan.text}: {name}") for name in names], at_once=AT_ONCE, errors="return")
         lines = []
-        for name, answer in zip(run.members, found, strict=True):
+        for name, answer in zip(names, found, strict=True):
             said = answer.content if isinstance(answer, rt.AgentMessage) else f"refused, no {why(answer)} left"
             lines.append(f"{name}:\n{textwrap.indent(said, '  ')}" if "\n" in said else f"{name}: {said}")
         return "\n".join(lines)
