@@ -139,7 +139,7 @@ def _winner(vote: Callable[[AgentMessage], Any], answers: Mapping[str, AgentMess
     keys = {name: _key(vote, answer, path) for name, answer in answers.items()}
     counts = Counter(keys.values()).most_common()
     first = {key: answers[next(name for name in keys if keys[name] == key)] for key, _ in counts}
-    votes = [[content_text(first[key].content)[:LONGEST], count] for key, count in counts]
+    votes: list[list[Any]] = [[content_text(first[key].content)[:LONGEST], count] for key, count in counts]
     if len(counts) > 1 and counts[0][1] == counts[1][1]:
         shown = "; ".join(f"{text[:80]!r} ({count})" for text, count in votes[:SHOWN])
         raise VoteUndecided(
