@@ -44,11 +44,17 @@ class Vouchers:
         words.append(message)
         del words[:-MOST]
 
-    def take(self, key: str, message: Any) -> bool:
-        """Whether the agent has handed on this very message; once for each time that it has."""
+    def take(self, key: str, message: Any, *, copied: bool = False) -> bool:
+        """Whether the agent has handed on this very message; once for each time that it has.
+
+        Args:
+            key: Whose session it is.
+            message: The message.
+            copied: Whether messages are copied on their way, as they are where all of them are encoded for a test: then one that says the same is the message.
+        """
         words = self._words.get(key, [])
         for index, word in enumerate(words):
-            if word is message:
+            if word is message or (copied and word == message):
                 del words[index]
                 if not words:
                     del self._words[key]

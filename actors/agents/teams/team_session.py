@@ -297,7 +297,7 @@ class TeamSession(Session):
         key = self._key
         if message.subject in (None, security.subject) and message.tenant in (None, security.tenant):
             self._check_own(message.session)
-        elif self._vouchers.take(key, message):  # the system's root authority, in its own session of this name; the team has looked
+        elif self._vouched(message):  # the system's root authority, in its own session of this name; the team has looked
             owner = message.subject or security.subject
             key = session_key(message.session, owner, message.tenant or (security.tenant if message.subject is None else None))
         else:

@@ -20,7 +20,7 @@ async def note() -> str:
 @pytest.mark.parametrize("kind", [{"loopback": True}, {"seed": 7}, {"events": 100}], ids=["loopback", "seed", "events"])
 async def test_an_agent_is_the_same_where_every_message_is_encoded_where_a_seed_orders_them_and_where_they_are_recorded(kind: Any) -> None:
     async with rt.ActorSystem("elsewhere", **kind) as system:
-        model = await system.spawn(llm.Scripted, [calls("note"), "Done.", "More.", "Again."], name="model")
+        model = await system.spawn(llm.Scripted, [calls("note"), "Done.", "More.", "Again.", "Hi."], name="model")
         agent = await system.spawn(rt.Agent, model=model, tools=[note], name="agent")
         assert (await agent.ask(rt.AgentMessage("go"))).content == "Done."
         events = await read(agent, rt.AgentMessage({"parts": [1]}, session="other"))
@@ -30,6 +30,11 @@ async def test_an_agent_is_the_same_where_every_message_is_encoded_where_a_seed_
         await agent.ask(rt.LoadState(await agent.ask(rt.GetState()), session="copy"))
         assert (await agent.ask(rt.GetMemory("copy"))).items == memory.items
         assert (await agent.ask(rt.Run("go on"))).content == "Again."
+        await agent.ask(rt.AgentMessage("hi", session="hers"), context=(ada := system.authority.mint("ada", ["**"])))
+        team = await system.spawn(rt.Sequential, [agent])
+        assert set(await team.ask(rt.GetState("hers", subject="ada"))) == {"version", "memory", "0.memory"}
+        await agent.ask(rt.ClearMemory("hers", subject="ada"))
+        assert (await agent.ask(rt.GetMemory("hers"), context=ada)).items == ()
 
 
 @rt.tool(approval=True)
