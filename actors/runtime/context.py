@@ -211,7 +211,7 @@ class ActorContext:
 
     def restrict(self, *restrictions: Restriction) -> None:
         """Narrows the current turn's own authority: what it sends, spawns and starts from now on may do less, and there is no way back. `self.ctx.security` is the
-        narrower one then.
+        narrower one then. (What the actor takes of its own grant by `own_authority` is not the turn's, and stays as it is.)
 
         Args:
             restrictions: What `SecurityContext.narrow` takes, such as `rt.limit(calls=10)` or `rt.deny("fs.write")`.
