@@ -30,11 +30,14 @@ MAX_PARTS: Final = 2000
 MAX_TEXT: Final = 2000
 """Characters of one text that are shown."""
 
-MAX_SEARCHED: Final = 2**16
+MAX_SEARCHED: Final = 2**13
 """Characters of one text that are looked at: what is shown, and enough beyond it for a secret to end in."""
 
+LAST_SEARCHED: Final = 1024
+"""Characters at the end of those that are never shown: a secret may begin there whose shape is not to be seen yet."""
+
 MAX_SEARCHED_IN_ALL: Final = 2**18
-"""Characters of all texts together that are looked at; of what comes after them only the length is shown. (Looking takes microseconds a character.)"""
+"""Characters of all texts together that are looked at; of what comes after them only the length is shown."""
 
 _AS_THEY_ARE: Final = (dt.datetime, dt.date, dt.time, dt.timedelta, Decimal, uuid.UUID)
 _LONG: Final = 1024  # bits of an int
@@ -93,10 +96,10 @@ class _Shown:
         self.room -= min(len(text), MAX_SEARCHED)
         if self.room < 0 and text:
             return f"[{len(text)} characters]"
-        shown = hide_secrets(text[:MAX_SEARCHED])
-        if len(shown) <= MAX_TEXT and len(text) <= MAX_SEARCHED:
-            return shown
-        return f"{shown[:MAX_TEXT]}… ({len(text)} characters)"
+        if len(text) > MAX_SEARCHED:
+            return f"{hide_secrets(text[:MAX_SEARCHED])[:-LAST_SEARCHED][:MAX_TEXT]}… ({len(text)} characters)"
+        shown = hide_secrets(text)
+        return shown if len(shown) <= MAX_TEXT else f"{shown[:MAX_TEXT]}… ({len(text)} characters)"
 
     def _of_many(self, value: Any, cls: type, depth: int) -> Any:
         fields = _fields_of(value, cls)

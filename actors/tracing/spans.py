@@ -37,6 +37,12 @@ MOST_AMOUNT: Final = 2**63 - 1
 MOST_CONTENT: Final = 2**19
 """Characters of what was said in one message; of more only the length is exported."""
 
+MOST_ENTRIES: Final = 64
+"""Messages of one conversation that are exported: its first, and the newest."""
+
+MOST_OF_ENTRIES: Final = 2**17
+"""Characters of them together, about."""
+
 
 class FromOutside(str):
     """The `traceparent` of a span that is none of a turn's: a caller's in another process, or one that somebody here has made himself."""
@@ -201,7 +207,7 @@ class LiveSpan(TurnSpan):
     def _tell_error(self, error: BaseException) -> str | None:
         """The type of an error, or None for one that is none: a person is asked, and the run goes on later."""
         if not issubclass(type(error), ApprovalRequired):  # by its type alone: what an error says of itself may be anything
-            return type(error).__qualname__
+            return whole(str.__str__(type(error).__qualname__)[:200])
         run = error.run  # type: ignore[attr-defined]
         ids = [request.id for request in error.requests]  # type: ignore[attr-defined]
         said = {names.APPROVAL_REQUESTS: ids, **({names.RUN: run} if run is not None else {})}
@@ -218,14 +224,17 @@ _WORDS: Final = frozenset({names.CALL_ID, names.RESPONSE_MODEL, names.FINISH_REA
 
 def _text_of(error: BaseException) -> str:
     try:
-        return whole(hide_secrets(str(error))[:MOST_TEXT])
+        return whole(
+            hide_secrets(str(error)[: MOST_TEXT * 2])[:MOST_TEXT]
+        )  # looking takes time, and a tool may raise with all of its output
     except Exception:
         return "(its text cannot be had)"
 
 
 def _all_words(value: Any) -> bool:
     return all(
-        isinstance(each, str) and _WORD.fullmatch(each) is not None for each in (value if isinstance(value, list | tuple) else (value,))
+        isinstance(each, str) and _WORD.fullmatch(each) is not None and hide_secrets(each) == each
+        for each in (value if isinstance(value, list | tuple) else (value,))
     )
 
 
@@ -250,11 +259,36 @@ def _attribute(key: object, value: Any) -> Any:
 
 
 def _key(key: object) -> str:
-    return whole(str(key)[:200])
+    return whole(hide_secrets(str(key)[:200]))
 
 
 def _said(key: str, value: Any) -> str:
     """What somebody said, as it may be exported: redacted, and not without end."""
+    if key == names.INPUT_MESSAGES and type(value) is list:
+        return _conversation(value)
     shown = REDACTED if is_secret_name(key) else redact(value)
     text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, default=str)
     return whole(text) if len(text) <= MOST_CONTENT else f"[{len(text)} characters]"  # no half of a JSON text
+
+
+def _conversation(entries: list[Any]) -> str:
+    """The first entry, which is the instructions as a rule, and the newest: what was asked just now is what a reader looks for."""
+    first, rest = entries[:1], entries[1:]
+    found = [_entry(each) for each in first]
+    size = sum(map(len, found))
+    newest: list[str] = []
+    for each in rest[:-MOST_ENTRIES:-1]:
+        text = _entry(each)
+        size += len(text)
+        if newest and size > MOST_OF_ENTRIES:
+            break
+        newest.append(text)
+    left_out = len(rest) - len(newest)
+    if left_out:
+        found.append(_entry({"role": "omitted", "parts": [{"type": "text", "content": f"… {left_out} messages between are left out"}]}))
+    return whole(f"[{', '.join([*found, *reversed(newest)])}]")
+
+
+def _entry(value: Any) -> str:
+    text = json.dumps(redact(value), ensure_ascii=False, default=str)
+    return text if len(text) <= MOST_CONTENT else json.dumps(f"[{len(text)} characters]")
