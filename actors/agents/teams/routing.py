@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from retinue.actors.llm.completion import Completion
 
-__all__ = ["ModelRouter", "Rule", "Rules", "choice_request", "chosen_by", "corrected", "is_said"]
+__all__ = ["ModelRouter", "Rule", "Rules", "choice_request", "chosen", "chosen_by", "corrected"]
 
 Rule: TypeAlias = tuple[str | Callable[[AgentMessage], bool], str]
 """When, and to whom: words that the message holds, or a function of the message that says so; and the name of a member."""
@@ -172,42 +172,65 @@ class ModelRouter:
         Raises:
             RoutingFailed: It has named nobody, twice.
         """
-        request = choice_request(self, message, members, active=active, before=before)
-        completion = await complete(request)
+        shown = content_text(message.content)
+        if len(shown) > LONGEST_MESSAGE:
+            shown = f"{shown[: LONGEST_MESSAGE // 2]}\n[…]\n{shown[-LONGEST_MESSAGE // 2 :]}"
+        said = f"What was said before:\n{before}\n\nThe message:\n{shown}" if before else shown
+        rest = f"The conversation is with {active}. It stays there, unless the message is another one's work." if active else ""
+        request = choice_request(TOOL, (INSTRUCTIONS, self.instructions), members, said, self.max_tokens, rest)
+        return await chosen(complete, request, members, f"{path}: the model that chooses who answers")
+
+
+async def chosen(complete: Callable[[Complete], Awaitable[Completion]], request: Complete, members: Mapping[str, str], who: str) -> str:
+    """The member that a model names. An answer that names nobody is asked for once more.
+
+    Args:
+        complete: Asks the model.
+        request: See `choice_request`.
+        members: Those who can be named.
+        who: Who chooses, for texts.
+
+    Raises:
+        RoutingFailed: It has named nobody, twice.
+    """
+    completion = await complete(request)
+    name = chosen_by(completion, members)
+    if name is None:
+        completion = await complete(corrected(request, completion, members))
         name = chosen_by(completion, members)
-        if name is None:
-            completion = await complete(corrected(request, completion, members))
-            name = chosen_by(completion, members)
-        if name is None:
-            answer = _answer(completion)[:300]
-            raise RoutingFailed(
-                f"{path}: the model that chooses who answers has named nobody, twice; at last it said {answer!r:.200}, and the members are {', '.join(members)}",
-                answer=answer,
-            )
-        return name
+    if name is None:
+        answer = _answer(completion)[:300]
+        raise RoutingFailed(
+            f"{who} has named nobody, twice; at last it said {answer!r:.200}, and it can choose from {', '.join(members)}", answer=answer
+        )
+    return name
 
 
 def choice_request(
-    router: ModelRouter, message: AgentMessage, members: Mapping[str, str], *, active: str = "", before: str = ""
+    tool: str, instructions: Iterable[str], members: Mapping[str, str], said: str, max_tokens: int, rest: str = ""
 ) -> Complete:
-    """What the model is asked: a call of a tool whose one argument is a member's exact name."""
-    lines = [INSTRUCTIONS, router.instructions, "The team:"]
+    """What a model is asked that chooses: a call of a tool whose one argument is a member's exact name.
+
+    Args:
+        tool: The tool's name.
+        instructions: What it is told before it is told of the members; empty ones are left out.
+        members: The descriptions of those who can be chosen, by name.
+        said: What it is shown.
+        max_tokens: Tokens of its answer.
+        rest: What it is told after the members.
+    """
+    lines = [*instructions, "The team:"]
     lines += [f"- {name}: {description}" if description else f"- {name}" for name, description in members.items()]
-    if active:
-        lines.append(f"The conversation is with {active}. It stays there, unless the message is another one's work.")
-    shown = content_text(message.content)
-    if len(shown) > LONGEST_MESSAGE:
-        shown = f"{shown[: LONGEST_MESSAGE // 2]}\n[…]\n{shown[-LONGEST_MESSAGE // 2 :]}"
-    said = f"What was said before:\n{before}\n\nThe message:\n{shown}" if before else shown
+    lines.append(rest)
     schema = {
         "type": "object",
         "properties": {"member": {"type": "string", "enum": list(members)}},
         "required": ["member"],
         "additionalProperties": False,
     }
-    tool = ToolSpec(TOOL, "Says who answers.", json.dumps(schema, ensure_ascii=False))
+    spec = ToolSpec(tool, "Says who is chosen.", json.dumps(schema, ensure_ascii=False))
     messages = (ChatMessage("system", "\n".join(line for line in lines if line)), ChatMessage("user", said))
-    return Complete(messages, max_tokens=router.max_tokens, temperature=0.0, tools=(tool,), tool_choice=TOOL)
+    return Complete(messages, max_tokens=max_tokens, temperature=0.0, tools=(spec,), tool_choice=tool)
 
 
 def chosen_by(completion: Completion, members: Iterable[str]) -> str | None:
@@ -251,13 +274,6 @@ def _answer(completion: Completion) -> str:
     return completion.text or (completion.tool_calls[0].arguments if completion.tool_calls else "")
 
 
-# -- words in a text -------------------------------------------------------------------------------------------------------------------------------------
-
-
-def is_said(words: str, text: str) -> bool:
-    """Whether a text holds these words in a row, whole. Both are compared in one form: no matter the case, and how many blanks stand between."""
-    return stands_in(_even(words), _even(text))
-
-
 def _even(text: str) -> str:
+    """A text in the one form in which words are compared: no matter the case, and how many blanks stand between."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

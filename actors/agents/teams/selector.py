@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -13,8 +12,7 @@ from retinue.actors.agents.errors import RoutingFailed
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.group_chat import MAX_TURNS, Chat, GroupChat
 from retinue.actors.agents.teams.models import model_for
-from retinue.actors.agents.teams.routing import chosen_by, corrected
-from retinue.actors.llm.messages import ChatMessage, Complete, ToolSpec
+from retinue.actors.agents.teams.routing import choice_request, chosen
 from retinue.actors.runtime.ref import Ref
 from retinue.security.errors import DefinitionError
 
@@ -22,7 +20,9 @@ if TYPE_CHECKING:
     from retinue.actors.agents.teams.members import Members
     from retinue.actors.agents.teams.termination import Termination
     from retinue.actors.llm.choose import Choice
+    from retinue.actors.llm.completion import Completion
     from retinue.actors.llm.deployment import Deployment
+    from retinue.actors.llm.messages import Complete
 
 __all__ = ["Choose", "Selector"]
 
@@ -147,33 +147,12 @@ class Selector(GroupChat):
     async def _by_model(self, chat: Chat, names: dict[str, str]) -> str:
         run, model = chat.run, self._model
         assert model is not None
-        request = self._request(chat, names)
-        completion = await run.complete(model, request)
-        chat.used(completion.usage)
-        name = chosen_by(completion, names)
-        if name is None:
-            completion = await run.complete(model, corrected(request, completion, names))
-            chat.used(completion.usage)
-            name = chosen_by(completion, names)
-        if name is not None:
-            return name
-        answer = completion.text or (completion.tool_calls[0].arguments if completion.tool_calls else "")
-        raise RoutingFailed(
-            f"{run.path}: the model that chooses who speaks has named nobody, twice; at last it said {answer!r:.200}, and who may speak are {', '.join(names)}",
-            answer=answer[:300],
-        )
 
-    def _request(self, chat: Chat, names: dict[str, str]) -> Complete:
-        run = chat.run
-        lines = [INSTRUCTIONS, self.instructions, "The team:"]
-        lines += [f"- {name}: {description}" if description else f"- {name}" for name, description in names.items()]
-        schema = {
-            "type": "object",
-            "properties": {"member": {"type": "string", "enum": list(names)}},
-            "required": ["member"],
-            "additionalProperties": False,
-        }
-        tool = ToolSpec(TOOL, "Says who speaks next.", json.dumps(schema, ensure_ascii=False))
+        async def complete(request: Complete) -> Completion:
+            completion = await run.complete(model, request)
+            chat.used(completion.usage)
+            return completion
+
         shown = f"{content_text(run.message.content)[:LONGEST]}\n\n{chat.lines(LINES)[-LONGEST:]}".strip()
-        messages = (ChatMessage("system", "\n".join(line for line in lines if line)), ChatMessage("user", shown))
-        return Complete(messages, max_tokens=ANSWER_TOKENS, temperature=0.0, tools=(tool,), tool_choice=TOOL)
+        request = choice_request(TOOL, (INSTRUCTIONS, self.instructions), names, shown, ANSWER_TOKENS)
+        return await chosen(complete, request, names, f"{run.path}: the model that chooses who speaks")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import retinue as rt
 from retinue import llm
-from retinue.actors.agents.teams.routing import is_said
 
 TEAM = {"billing": "Invoices and refunds", "support": "All else"}
 
@@ -93,7 +92,8 @@ def test_what_is_no_rule_is_refused(rules: Any, default: Any, why: str) -> None:
 @given(st.text(min_size=1, max_size=20), st.text(max_size=40))
 def test_words_are_found_between_blanks_whatever_they_are(words: str, text: str) -> None:
     if words.split():
-        assert is_said(words, f"{text} {words} {text}")
+        message = rt.AgentMessage(f"{text} {words} {text}")
+        assert list(rt.Rules((words, "billing")).fitting(message)) == ["billing"]
 
 
 # -- a model -----------------------------------------------------------------------------------------------------------------------------------------------
