@@ -14,7 +14,7 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
-from retinue.actors.llm.errors import BadReply, ModelError, ModelInterrupted, ModelTimeout, ModelUnreachable, WrongEndpoint
+from retinue.actors.llm.errors import BadReply, ModelInterrupted, ModelTimeout, ModelUnreachable, WrongEndpoint
 from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, Retrying, TextDelta, ToolCallDelta
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.llm.usage import Usage
@@ -231,7 +231,7 @@ class Charge:
         """The attempt has not come to the model, or was refused."""
         self._is_taken = False
 
-    async def again(self, request: Complete, error: ModelError) -> Complete:
+    async def again(self, request: Complete, error: Exception) -> Complete:
         """The request is about to be sent once more after `error`. What that attempt has taken is settled, and the worst case is reserved anew.
 
         Returns:

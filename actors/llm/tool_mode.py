@@ -18,6 +18,7 @@ from retinue.actors.llm.completion import Completion
 from retinue.actors.llm.errors import EmptyReply, ModelInterrupted, ModelRefused, StreamTruncated
 from retinue.actors.llm.events import Completed, ModelEvent, Retrying, TextDelta
 from retinue.actors.llm.messages import Complete
+from retinue.actors.llm.reserving import current_charge
 from retinue.actors.llm.tool_mode_reading import ReplyReader
 from retinue.actors.llm.tool_mode_request import Firmness, has_tools, rewritten
 
@@ -37,6 +38,10 @@ _log = logging.getLogger("retinue.llm")
 
 class _NotHeld(Exception):
     """What a server does with a grammar of llguidance that it cannot read: it lets the model speak freely. Caught here."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
 
     def __str__(self) -> str:
         return "the grammar was passed over"
@@ -82,6 +87,7 @@ class ToolMode:
     ) -> AsyncGenerator[ModelEvent, None]:
         key = (request.tools, request.tool_choice, request.output)
         step = self._known.get(key, 0)
+        charge = current_charge()
         while True:
             begun = False
             try:
@@ -98,6 +104,9 @@ class ToolMode:
                 refused: Exception = error
             except _NotHeld as error:
                 refused = error
+                if charge is not None:  # what it said is thrown away, and was said all the same
+                    charge.hear(TextDelta(error.said))
+                    request = await charge.again(request, error)
             step += 1
             reason = f"{self._where} cannot be held to the form of these tools and is asked {_WEAKER[self._steps[step]]}: {refused}"
             _log.log(logging.INFO if self._steps[step] == "exact" else logging.WARNING, reason)
@@ -120,7 +129,7 @@ class ToolMode:
                     if type(event) is TextDelta:
                         founds = reader.feed(event.text)
                         if firmness == "grammar" and reader.is_prose:
-                            raise _NotHeld
+                            raise _NotHeld(reader.fed)
                         for found in founds:
                             yield found
                         continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import aclosing
 
 import attrs
 import pytest
@@ -13,6 +14,7 @@ import retinue as rt
 from openai_loopback import completion, loopback
 from retinue import llm
 from retinue.actors.llm.endpoint import Endpoint
+from retinue.actors.llm.reserving import CHARACTERS_A_TOKEN, prompt_tokens
 from retinue.actors.llm.tool_mode import ToolMode
 from tool_mode_player import ADD, NOW, Untooled, all_of, says
 
@@ -230,6 +232,32 @@ async def test_a_server_with_llguidance_is_given_a_grammar_and_where_it_passes_t
     await events_of(ask, SUM, mode)
     assert [asked.output is None for asked in ask.asked] == [True, True, False, False]
     assert [asked.extra is None for asked in ask.asked] == [False, False, True, True]
+
+
+async def test_what_a_model_says_that_passed_the_grammar_over_is_charged_although_nobody_hears_it():
+    mode, seen = ToolMode(grammar=True), []
+
+    class Talkative(llm.Deployment):
+        async def stream_once(self, request):
+            async def ask(asked):
+                seen.append(asked)
+                said = "I would rather talk. " * 10 if len(seen) == 1 else CALL
+                yield llm.TextDelta(said)
+                yield llm.Completed(llm.Completion(said, "model", llm.Usage(1, 40, 10), "stop"))
+
+            async with aclosing(mode.events(request, ask)) as events:
+                async for event in events:
+                    yield event
+
+    async with rt.ActorSystem() as system:
+        model = await system.spawn(Talkative)
+        ada = system.authority.mint("ada", ["**", rt.limit(tokens=10_000)])
+        for expected in (50 + prompt_tokens(SUM) + 210 // CHARACTERS_A_TOKEN + 1, 50):
+            before = (await system.budgets.balance(ada))[0].spent.tokens
+            assert (await model.ask(SUM, context=ada)).tool_calls
+            (balance,) = await system.budgets.balance(ada)
+            assert (balance.spent.tokens - before, balance.reserved.tokens) == (expected, 0)
+    assert len(seen) == 3
 
 
 async def test_a_request_that_is_refused_in_every_form_is_refused_and_nothing_is_remembered():
