@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
+from laws import examples
 from retinue.capabilities.expressions import evaluate_expression
 
 
@@ -170,7 +171,7 @@ def test_it_calculates_as_python_does(text: str) -> None:
 
 
 @given(st.text(alphabet="0123456789+-*/%()[]{},.:'\"abcnotrise <>=~|&^\\\n", max_size=60))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_whatever_is_written_gives_a_value_or_a_text(text: str) -> None:
     try:
         evaluate_expression(text)

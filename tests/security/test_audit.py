@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws import examples
 from retinue.security.audit import AuditLog, AuditStatistics
 from retinue.security.audit_chain import KINDS, AuditEntry, AuditHead, verify_chain
 from retinue.security.authority import Authority
@@ -374,7 +375,7 @@ def test_every_field_is_under_the_mac() -> None:
 
 
 @given(st.lists(st.sampled_from(ENTRIES), max_size=8))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_other_sequence_of_true_records_fits(rows: list[AuditEntry]) -> None:
     if tuple(rows) == ENTRIES[: len(rows)]:
         assert verify_chain(rows, KEY).number == len(rows)
@@ -385,7 +386,7 @@ def test_no_other_sequence_of_true_records_fits(rows: list[AuditEntry]) -> None:
 
 
 @given(st.integers(0, 5), st.sampled_from(sorted(CHANGES)), st.text(max_size=5) | st.integers() | st.none() | st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_edit_of_a_field_fits(row: int, name: str, value: Any) -> None:
     rows = list(ENTRIES)
     current = getattr(rows[row], name)

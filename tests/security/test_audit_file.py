@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws import examples
 from retinue.security.audit import AuditLog
 from retinue.security.audit_chain import AuditHead, verify_chain
 from retinue.security.audit_file import AuditFile, read_audit_file
@@ -458,7 +459,7 @@ def broken(path: Path, data: bytes, head: AuditHead) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_edit_of_the_bytes_goes_unseen(filled_file: tuple[Path, bytes, AuditHead], data: st.DataObject) -> None:
     path, whole, head = filled_file
     start = data.draw(st.integers(0, len(whole)))
@@ -470,7 +471,7 @@ def test_no_edit_of_the_bytes_goes_unseen(filled_file: tuple[Path, bytes, AuditH
 
 
 @given(st.lists(st.integers(0, 3), max_size=6))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_other_order_of_the_lines_goes_unseen(filled_file: tuple[Path, bytes, AuditHead], order: list[int]) -> None:
     path, whole, head = filled_file
     lines = whole.splitlines(keepends=True)

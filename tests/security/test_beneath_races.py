@@ -198,6 +198,7 @@ def test_nothing_outside_is_looked_at_or_removed(room):
     assert (room.outside / "bait").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "path"), RACES[:3])
 def test_the_races_are_real_a_check_before_the_opening_falls_for_them(room, step, path):
     end = time.monotonic() + 30

@@ -26,6 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
+from laws import examples
 from plain_values import PLAIN, TEXTS, same
 from retinue.security.canonical import MAX_CHARACTERS, MAX_DEPTH, MAX_PARTS, canonical, digest, keyed_digest
 from retinue.security.errors import CanonicalError
@@ -181,7 +182,7 @@ def test_values_that_differ_in_anything_have_different_bytes() -> None:
 
 
 @given(PLAIN, PLAIN)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_bytes_are_equal_exactly_if_the_values_are(one: Any, other: Any) -> None:
     assert (canonical(one) == canonical(other)) == same(one, other)
 

@@ -27,6 +27,7 @@ from constraint_strategies import (
     odd_objects,
     unhurried,
 )
+from laws import examples
 from retinue.security import constraints as kinds
 from retinue.security.constraints import (
     KINDS,
@@ -140,10 +141,11 @@ def test_every_kind_stands_in_the_table():
     )
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_a_constraint_answers_what_its_definition_says(kind):
     @given(calls(OF_KIND[kind]))
-    @settings(unhurried, max_examples=100)
+    @settings(unhurried, max_examples=examples(100))
     def law(call):
         constraint, value = call
         assert constraint.holds(value, SOURCES) is holds_by_definition(constraint, value)
@@ -171,7 +173,7 @@ def test_the_calls_of_that_law_hold_often_enough_for_it_to_mean_something():
 
 
 @given(constraints, st.one_of(odd_objects, odd_objects.map(lambda odd: [odd]), odd_objects.map(lambda odd: ("ACME", odd)), arguments))
-@settings(unhurried, max_examples=200)
+@settings(unhurried, max_examples=examples(200))
 def test_whatever_the_argument_is_the_answer_is_yes_or_no(constraint, value):
     assert type(constraint.holds(value, SOURCES)) is bool
     assert type(constraint.holds(value)) is bool
@@ -250,7 +252,7 @@ def test_what_a_thread_has_set_for_its_decimals_changes_no_answer():
 
 
 @given(constraints)
-@settings(unhurried, max_examples=200)
+@settings(unhurried, max_examples=examples(200))
 def test_written_down_and_read_again_a_constraint_is_the_same(constraint):
     data = constraint.to_data()
     again = constraint_from_data(json.loads(json.dumps(data, allow_nan=False)))
@@ -506,7 +508,7 @@ def mutated(data, place, value):
 
 
 @given(almost)
-@settings(unhurried, max_examples=250)
+@settings(unhurried, max_examples=examples(250))
 @example({"kind": "one_of", "values": [{"float": "1e400"}]})
 def test_arbitrary_data_makes_a_constraint_or_a_constraint_error(data):
     try:

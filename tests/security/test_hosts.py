@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from constraint_strategies import odd_objects, unhurried
+from laws import examples
 from retinue.security.errors import GuardRefused
 from retinue.security.hosts import (
     MAX_HOST_CHARACTERS,
@@ -292,7 +293,7 @@ def host_by_hand(url):
 
 @given(urls)
 @example("https://good.example:443@evil.tld/")
-@settings(unhurried, max_examples=500)
+@settings(unhurried, max_examples=examples(500))
 def test_a_url_that_passes_has_the_good_host_for_every_reader(url):
     try:
         parsed = check_url(url, GOOD)
@@ -320,7 +321,7 @@ def test_the_urls_of_the_law_pass_often_enough_for_it_to_mean_something():
 
 
 @given(st.text(max_size=40))
-@settings(unhurried, max_examples=300)
+@settings(unhurried, max_examples=examples(300))
 def test_any_text_is_taken_apart_or_refused(text):
     for url in (text, f"https://{text}", f"https://{text}/", f"https://good.example{text}"):
         try:

@@ -8,6 +8,7 @@ from hypothesis import assume, example, find, given, settings
 from hypothesis import strategies as st
 
 from constraint_strategies import odd_objects, paths, unhurried
+from laws import examples
 from retinue.security import paths as guard
 from retinue.security.errors import GuardRefused
 from retinue.security.paths import MAX_PATH_BYTES, MAX_SEGMENT_BYTES, check_folder, check_path, is_within
@@ -222,7 +223,7 @@ def resolved(path):
 @example("reports", "reports/%252e%252e/x", [unquoted, unquoted])
 @example("reports", "reports/\uff052e\uff052e/x", [folded, unquoted])
 @example("reports", "reports/%ef%bc%8e%2e/x", [unquoted, folded])
-@settings(unhurried, max_examples=500)
+@settings(unhurried, max_examples=examples(500))
 def test_a_path_within_a_folder_stays_there_however_it_is_decoded_and_followed(folder, rest, rewrites):
     path = f"{folder.rstrip('/')}/{rest}"
     assume(is_within(path, folder))
@@ -249,7 +250,7 @@ def test_the_paths_of_the_law_are_permitted_often_enough_for_it_to_mean_somethin
 
 
 @given(paths())
-@settings(unhurried, max_examples=400)
+@settings(unhurried, max_examples=examples(400))
 def test_the_short_way_for_usual_paths_says_what_the_checks_in_full_say(path):
     try:
         full = guard._checked(path)
@@ -263,7 +264,7 @@ def test_the_short_way_for_usual_paths_says_what_the_checks_in_full_say(path):
 
 
 @given(st.text(max_size=30))
-@settings(unhurried, max_examples=400)
+@settings(unhurried, max_examples=examples(400))
 def test_any_text_is_a_path_or_refused_and_a_path_is_its_segments_again(text):
     try:
         segments = check_path(text)

@@ -21,7 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retinue as rt
+from laws import examples
 from plain_values import PLAIN
+from retinue.security import secret_shapes
 from retinue.security.redaction import MAX_ITEMS, MAX_TEXT, redact
 from retinue.security.secret_shapes import REDACTED, hide_secrets, is_secret_name
 
@@ -343,7 +345,7 @@ SPOTS = st.one_of(
 
 
 @given(st.recursive(SPOTS, planted, max_leaves=6))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_planted_secret_is_found_wherever_it_stands(value: Any) -> None:
     assert SECRET not in repr(redact(value))
 
@@ -455,9 +457,48 @@ def test_text_that_is_made_to_take_long_does_not() -> None:
 
 
 def test_what_is_looked_at_is_bounded_over_all_texts_together():
-    shown = redact(["a" * 60_000] * 10 + ["short", ""])
-    assert [text.startswith("aaa") for text in shown[:4]] == [True] * 4
-    assert shown[5:] == ["[60000 characters]"] * 5 + ["[5 characters]", ""]
+    shown = redact(["a" * 60_000] * 40 + ["short", ""])
+    assert [text.startswith("aaa") for text in shown[:32]] == [True] * 32
+    assert shown[32:] == ["[60000 characters]"] * 8 + ["[5 characters]", ""]
+
+
+def test_the_end_of_what_is_looked_at_of_a_long_text_is_never_shown():
+    key = "-----BEGIN PRIVATE KEY-----" + "A" * 7_000 + "-----END PRIVATE KEY-----"
+    for before in range(1_100, 1_180):
+        assert "sk-" not in redact(f"{key}{'.' * before}sk-{SECRET * 3}{'.' * 100_000}"), before
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([text for text, _ in SHAPES]),
+            st.sampled_from(
+                [
+                    "password",
+                    "Pa\u017fsword=",
+                    "to\u212aen: ",
+                    "BAS\u0130C ",
+                    "bas\u0131c dXNlcjp3",
+                    "api_key",
+                    "sk-",
+                    "=",
+                    ": ",
+                    "://",
+                    "@",
+                    "abc123def456",
+                ]
+            ),
+            st.text(max_size=8),
+        ),
+        max_size=6,
+    ).map("".join)
+)
+@settings(max_examples=examples(300))
+def test_no_secret_is_missed_because_its_pattern_was_not_tried(text: str) -> None:
+    tried = text
+    for shape in secret_shapes._SHAPES:
+        tried = shape.pattern.sub(rf"\1{REDACTED}", tried)
+    assert hide_secrets(text) == tried
 
 
 def test_what_follows_an_option_that_is_named_like_a_secret_is_hidden():

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws import examples
 from retinue.security.audit import AuditLog
 from retinue.security.authority import Authority
 from retinue.security.constraints import at_most, known_from, one_of, within
@@ -46,7 +47,7 @@ def bench() -> Bench:
 
 
 @given(st.lists(restrictions, max_size=3), st.lists(restrictions, max_size=3))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_an_opened_token_permits_exactly_what_narrowing_would_have_left(mine: list[Restriction], theirs: list[Restriction]) -> None:
     bench = Bench()
     context = bench.authority.mint("ada", ["**", *mine])
@@ -58,7 +59,7 @@ def test_an_opened_token_permits_exactly_what_narrowing_would_have_left(mine: li
 
 
 @given(st.lists(restrictions, max_size=3), st.lists(restrictions, min_size=1, max_size=3))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_so_it_does_in_another_process_and_with_all_restrictions_in_one_block(mine: list[Restriction], theirs: list[Restriction]) -> None:
     here = Bench()
     there = here.other()

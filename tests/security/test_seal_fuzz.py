@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from laws import examples
 from retinue.security import seal, seal_content, seal_frame
 from retinue.security.errors import AuthorityError, TokenError
 from retinue.security.restrictions import allow, deny, limit
@@ -53,7 +54,7 @@ def test_the_trap_works() -> None:
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.sampled_from(CHARACTERS))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_a_changed_character_is_refused(place: int, character: str) -> None:
     edited = TOKEN[:place] + character + TOKEN[place + 1 :]
     assume(edited != TOKEN)
@@ -67,13 +68,13 @@ def test_each_single_character_counts() -> None:
 
 
 @given(st.integers(0, len(TOKEN)), st.text(alphabet=CHARACTERS, min_size=1, max_size=4))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_an_inserted_text_is_refused(place: int, text: str) -> None:
     refused(TOKEN[:place] + text + TOKEN[place:])
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.integers(1, len(TOKEN)))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_cut_out_piece_is_refused(start: int, length: int) -> None:
     edited = TOKEN[:start] + TOKEN[start + length :]
     assume(edited not in GENUINE)
@@ -92,7 +93,7 @@ OTHERS = OTHER.split(".")
 @example([*PARTS[:-1], OTHERS[-1]])
 @example([*PARTS[:3], *OTHERS[3:]])
 @example([*OTHERS[:3], *PARTS[3:]])
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_parts_that_are_dropped_swapped_repeated_or_taken_from_another_token_are_refused(parts: list[str]) -> None:
     token = ".".join(parts)
     assume(token not in GENUINE)
@@ -108,7 +109,7 @@ def test_the_mac_before_the_last_block_cannot_be_had_from_the_token() -> None:
 
 
 @given(st.text() | st.binary() | st.none() | st.integers() | st.lists(st.text(), max_size=2))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_anything_else_is_refused(thing: Any) -> None:
     refused(thing)
 
@@ -170,7 +171,7 @@ class TestReading:
     )
 
     @given(json, st.sampled_from(["block", "aud", "perm", "layers", "rules", "arguments", "limits", "labels"]))
-    @settings(max_examples=400)
+    @settings(max_examples=examples(400))
     def test_a_block_of_any_content_is_refused_typed_or_only_narrows(self, odd: Any, place: str) -> None:
         perm: dict[str, Any] = {"layers": []}
         block: Any = {"id": "0" * 24, "aud": None, "perm": perm}
