@@ -16,7 +16,7 @@ from retinue.actors.agents.errors import BadInput
 from retinue.actors.agents.message import AgentMessage, ClearMemory
 from retinue.actors.agents.teams.journal import Parking
 from retinue.actors.agents.teams.members import checked_single
-from retinue.actors.agents.teams.outcomes import Failures, checked_failures, checked_number, failed, spoken
+from retinue.actors.agents.teams.outcomes import Failures, answered, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE
 from retinue.actors.agents.teams.team import Team
 from retinue.actors.agents.telling import note
@@ -164,14 +164,7 @@ class MapReduce(Team):
         if self.reduce is None:
             lost = f"\nNo result came of {', '.join(told)}." if told else ""
             return await run.ask(REDUCER, f"The results of the pieces, in their order:\n{spoken(results)}{lost}")
-        given: Any = self.reduce(tuple(results.values()))
-        if inspect.isawaitable(given):
-            given = await given
-        if isinstance(given, str):
-            given = AgentMessage(given)
-        if not isinstance(given, AgentMessage):
-            raise DefinitionError(f"{run.path}: MapReduce(reducer=…) gave a {type(given).__name__}: return a str or an rt.AgentMessage")
-        return given
+        return await answered(self.reduce(tuple(results.values())), run.path, "MapReduce(reducer=…)")
 
     def _forget(self, sessions: Sequence[str]) -> None:
         """Has the mapper forget sessions, and does not wait for it: the run ends."""

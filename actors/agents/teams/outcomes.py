@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
@@ -12,7 +13,18 @@ from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.telling import log_failure
 from retinue.security.errors import BudgetExceeded, DefinitionError, Expired
 
-__all__ = ["Failures", "checked_failures", "checked_number", "checked_seconds", "ends_the_run", "failed", "line", "spoken", "told_of"]
+__all__ = [
+    "Failures",
+    "answered",
+    "checked_failures",
+    "checked_number",
+    "checked_seconds",
+    "ends_the_run",
+    "failed",
+    "line",
+    "spoken",
+    "told_of",
+]
 
 Failures: TypeAlias = Literal["raise", "skip"]
 
@@ -51,6 +63,23 @@ def failed(errors: Mapping[str, Exception], path: str, *, every: bool) -> dict[s
 def ends_the_run(error: Exception) -> bool:
     """Whether nothing that comes after a failure can go better: what all share is used up."""
     return isinstance(error, BudgetExceeded | Expired) or (isinstance(error, RunLimitReached) and error.limit.startswith("tree."))
+
+
+async def answered(given: Any, path: str, option: str) -> AgentMessage:
+    """The answer that a function of a team's author has given. Raises DefinitionError for what is none.
+
+    Args:
+        given: What it gave; of an `async def`, what is to be awaited.
+        path: The team's path.
+        option: As what the function was given, "Parallel(combine=…)".
+    """
+    if inspect.isawaitable(given):
+        given = await given
+    if isinstance(given, str):
+        return AgentMessage(given)
+    if not isinstance(given, AgentMessage):
+        raise DefinitionError(f"{path}: {option} gave a {type(given).__name__}: return a str or an rt.AgentMessage")
+    return given
 
 
 def checked_failures(value: Any, where: str) -> Failures:

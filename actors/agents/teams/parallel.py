@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -12,7 +11,7 @@ from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RoutingFailed
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.members import near
-from retinue.actors.agents.teams.outcomes import Failures, checked_failures, checked_number, failed, spoken
+from retinue.actors.agents.teams.outcomes import Failures, answered, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.team import Team
 from retinue.security.errors import DefinitionError
 
@@ -90,14 +89,7 @@ class Parallel(Team):
         if isinstance(combine, str):
             lost = f"\n\nNo answer came of {', '.join(told)}." if told else ""
             return await run.ask(combine, f"{content_text(run.message.content)}\n\nThe answers:\n{spoken(answers)}{lost}")
-        given: Any = combine(dict(answers))
-        if inspect.isawaitable(given):
-            given = await given
-        if isinstance(given, str):
-            given = AgentMessage(given)
-        if not isinstance(given, AgentMessage):
-            raise DefinitionError(f"{run.path}: Parallel(combine=…) gave a {type(given).__name__}: return a str or an rt.AgentMessage")
-        return given
+        return await answered(combine(dict(answers)), run.path, "Parallel(combine=…)")
 
 
 def check_members(where: str, field: str, members: Iterable[str], named: Iterable[object]) -> None:
