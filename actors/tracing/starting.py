@@ -16,6 +16,7 @@ from retinue.actors.tracing.exporting import Place, Watched, batched
 from retinue.actors.tracing.names import SCHEMA_URL
 from retinue.actors.tracing.spans import MOST_CONTENT
 from retinue.actors.tracing.tracer import OpenTelemetryTracer
+from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
@@ -31,6 +32,8 @@ def begin(tracing: Tracing, kernel: Kernel, sqlite: Path | None) -> OpenTelemetr
     if tracing.provider is not None:
         provider: Any = trace.get_tracer_provider() if tracing.provider == "global" else tracing.provider
         return OpenTelemetryTracer(kernel, _tracer_of(provider), contents=tracing.contents, ways=())
+    if sqlite is not None and tracing.jsonl is not None and Path(tracing.jsonl).absolute() == sqlite:
+        raise DefinitionError(f"Tracing(jsonl=…): {sqlite} is the SQLite file of the same traces; give another path")
     places: list[Place] = []
     try:
         if sqlite is not None:

@@ -232,8 +232,14 @@ def _shut(processor: BatchSpanProcessor, watched: Watched) -> None:
         watched.place.hurry(FLUSH_TIMEOUT)
     except Exception:
         _log.exception("%s could not be told to hurry", watched.place.name)
+    inner = getattr(
+        processor, "_batch_processor", None
+    )  # it takes a time-out; OpenTelemetry promises only that of the processor, which has its own
     try:
-        processor._batch_processor.shutdown(int(FLUSH_TIMEOUT * 1000))
+        if inner is None:
+            processor.shutdown()
+        else:
+            inner.shutdown(int(FLUSH_TIMEOUT * 1000))
     except Exception:
         _log.exception("the export to %s could not be ended", watched.place.name)
 

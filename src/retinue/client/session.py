@@ -370,8 +370,8 @@ def _hint(message: Any) -> str:
 
 def _span_in_force() -> dict[str, str]:
     """The header that makes what is asked for a child of the caller's span, where OpenTelemetry is in use here and one is in force."""
-    trace = sys.modules.get("opentelemetry.trace")
-    context = trace.get_current_span().get_span_context() if trace is not None else None
+    find = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)  # another thread may be importing it just now
+    context = find().get_span_context() if find is not None else None
     if context is None or not context.is_valid:
         return {}
     return {"traceparent": f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"}

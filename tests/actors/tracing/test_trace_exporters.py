@@ -433,3 +433,8 @@ def test_the_names_are_those_of_the_version_that_is_said() -> None:
     ours = {value for key, value in vars(names).items() if key.isupper() and isinstance(value, str) and value.startswith("gen_ai.")}
     assert ours <= published and error_attributes.ERROR_TYPE == names.ERROR_TYPE
     assert names.SCHEMA_URL in {each.value for each in Schemas}
+
+
+async def test_both_files_of_one_system_are_not_the_same_file(tmp_path: Path) -> None:
+    with pytest.raises(rt.DefinitionError, match="is the SQLite file of the same traces"):
+        await asked(data_dir=tmp_path, tracing=rt.Tracing(sqlite=True, jsonl=tmp_path / "traces.sqlite3"))
