@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from retinue.actors.llm.messages import ToolCall
     from retinue.capabilities.tools import Tool
 
-__all__ = ["edited", "hooked"]
+__all__ = ["edited", "hooked", "plain_stored", "same_as_stored"]
 
 
 def edited(tool: Tool[Any, Any], call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Any, str]:
@@ -38,22 +38,23 @@ def edited(tool: Tool[Any, Any], call: ToolCall, arguments: Mapping[str, Any]) -
     plain: dict[str, Any] = {}
     for name, value in arguments.items():
         old = before.get(name)
-        plain[name] = old if name in before and _same(old, value) else _plain(value, old)
+        plain[name] = old if name in before and same_as_stored(old, value) else plain_stored(value, old)
     text = json.dumps(plain, ensure_ascii=False, default=plain_argument)
     return tool.decode(text), text
 
 
-def _same(value: Any, stored: Any) -> bool:
+def same_as_stored(value: Any, stored: Any) -> bool:
+    """Whether a value is the one that the desk keeps."""
     try:
         return canonical_of_stored(value) == canonical_of_stored(stored)
     except CanonicalError:
         return False
 
 
-def _plain(value: Any, old: Any) -> Any:
+def plain_stored(value: Any, old: Any) -> Any:
     """A stored value as JSON has it; `old` is what stood in its place, whose class knows the values of an enum."""
     if isinstance(value, Record):
-        return {name: _plain(field, getattr(old, name, None)) for name, field in value.fields}
+        return {name: plain_stored(field, getattr(old, name, None)) for name, field in value.fields}
     if isinstance(value, Member):
         kind = type(old)
         member = kind.__members__.get(value.name) if isinstance(old, enum.Enum) else None
@@ -61,10 +62,11 @@ def _plain(value: Any, old: Any) -> Any:
     if isinstance(value, FlagValue):
         return value.number
     if isinstance(value, Mapping):
-        return {name: _plain(item, old.get(name) if isinstance(old, Mapping) else None) for name, item in value.items()}
+        return {name: plain_stored(item, old.get(name) if isinstance(old, Mapping) else None) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [
-            _plain(item, old[index] if isinstance(old, list | tuple) and index < len(old) else None) for index, item in enumerate(value)
+            plain_stored(item, old[index] if isinstance(old, list | tuple) and index < len(old) else None)
+            for index, item in enumerate(value)
         ]
     return value
 

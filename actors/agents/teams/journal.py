@@ -6,6 +6,7 @@ however the branches are interleaved.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -14,11 +15,13 @@ import attrs
 from retinue.actors.agents.errors import TeamDiverged, TeamError
 
 if TYPE_CHECKING:
+    from retinue.actors.agents.errors import RunParked
     from retinue.actors.agents.teams.roster import Place
     from retinue.actors.runtime.ref import Ref
     from retinue.security.approvals import ApprovalRequest
+    from retinue.security.errors import ApprovalRequired
 
-__all__ = ["Answered", "Branch", "Failed", "Journal", "ParkedAsk", "Parking", "branch_in_force"]
+__all__ = ["Answered", "Branch", "Failed", "Journal", "ParkedAsk", "Parking", "Waits", "branch_in_force", "precedes", "shown"]
 
 Number: TypeAlias = tuple[int, ...]
 
@@ -50,10 +53,12 @@ class Failed:
     Attributes:
         what: Who was asked what.
         error: The error; raised again where the run is run again.
+        was: What the step was before it went on after a decision, and failed: whoever was asked has set that run aside still.
     """
 
     what: Any
     error: Exception
+    was: ParkedAsk | None = None
 
 
 @attrs.frozen
@@ -75,6 +80,22 @@ class ParkedAsk:
     behind: str | None = None
 
 
+class Waits(Exception):
+    """Whoever was asked waits for a person, and with it whoever asks. Internal.
+
+    Args:
+        whom: Who was asked.
+        error: What it said.
+        lane: Where it was asked: there, one comes after the other.
+    """
+
+    def __init__(self, whom: Place | Ref[Any], error: ApprovalRequired | RunParked, lane: Any = None) -> None:
+        super().__init__(str(error))
+        self.whom = whom
+        self.error = error
+        self.lane = lane
+
+
 Entry: TypeAlias = Answered | Failed | ParkedAsk
 
 
@@ -84,22 +105,71 @@ class Journal:
     Attributes:
         entries: Them by number.
         seen: Which members the run has seen before which step.
+        known: Members as the run has looked them up: of those that were removed since, it knows what they were.
+        retried: Steps that had failed, and are asked once more: what follows them may be another way than before.
+        dropped: What waited on such a way, and is no part of the run any more.
     """
 
-    __slots__ = ("entries", "seen")
+    __slots__ = ("dropped", "entries", "known", "retried", "seen")
 
-    def __init__(self, entries: dict[Number, Entry] | None = None, seen: dict[Number, tuple[str, ...]] | None = None) -> None:
-        self.entries = {} if entries is None else entries
-        self.seen = {} if seen is None else seen
+    def __init__(self) -> None:
+        self.entries: dict[Number, Entry] = {}
+        self.seen: dict[Number, tuple[str, ...]] = {}
+        self.known: dict[str, Any] = {}
+        self.retried: set[Number] = set()
+        self.dropped: list[ParkedAsk] = []
 
     def copy(self) -> Journal:
         """The same, to be gone on with."""
-        return Journal(dict(self.entries), dict(self.seen))
+        other = Journal()
+        other.entries, other.seen, other.known = dict(self.entries), dict(self.seen), dict(self.known)
+        other.retried, other.dropped = set(self.retried), list(self.dropped)
+        return other
 
     @property
     def waiting(self) -> list[ParkedAsk]:
         """What waits for a person, in the order of the steps."""
         return [entry for _, entry in sorted(self.entries.items()) if isinstance(entry, ParkedAsk)]
+
+    @property
+    def held(self) -> list[ParkedAsk]:
+        """All that has set a run aside for this one: what waits, and what has failed when it went on, or is on a way that was left."""
+        failed = [entry.was for entry in self.entries.values() if isinstance(entry, Failed) and entry.was is not None]
+        return [one for one in (*self.waiting, *failed, *self.dropped) if one.run is not None]
+
+    def holder(self, run: str) -> tuple[Number, Failed] | None:
+        """The step that has failed when it went on with a run which is set aside still."""
+        for number, entry in self.entries.items():
+            if isinstance(entry, Failed) and entry.was is not None and entry.was.run == run:
+                return number, entry
+        return None
+
+    def let_go(self, number: Number) -> None:
+        """The run that a failed step had set aside was given up."""
+        entry = self.entries[number]
+        if isinstance(entry, Failed):
+            self.entries[number] = attrs.evolve(entry, was=None)
+
+    def put_back(self, errors: Collection[BaseException]) -> None:
+        """Steps that have ended in these errors are as they were before: when the run goes on, they are asked once more."""
+        for number, entry in list(self.entries.items()):
+            if isinstance(entry, Failed) and any(entry.error is error for error in errors):
+                self.retried.add(number)
+                if entry.was is None:
+                    del self.entries[number]
+                else:
+                    self.entries[number] = entry.was
+
+    def doubtful(self, number: Number) -> bool:
+        """Whether a step follows one that is asked once more, so that it may be no part of the run any more."""
+        return any(precedes(one, number) for one in self.retried)
+
+    def drop(self, number: Number) -> None:
+        """A step is no part of the run any more."""
+        entry = self.entries.pop(number)
+        waited = entry if isinstance(entry, ParkedAsk) else entry.was if isinstance(entry, Failed) else None
+        if waited is not None:
+            self.dropped.append(waited)
 
     def find(self, number: Number, what: Any, path: str) -> Entry | None:
         """What there is of a step. Raises TeamDiverged where that was another one, TeamError after too many."""
@@ -109,12 +179,23 @@ class Journal:
                 raise TeamError(f"{path}: a run of a team has {MAX_STEPS:,} steps at most: give its forward an end")
             return None
         if not _same(entry.what, what):
-            shown = ".".join(map(str, number))
+            if self.doubtful(number):
+                self.drop(number)
+                return None
+            where = ".".join(map(str, number))
             raise TeamDiverged(
-                f"{path}: the run goes on after a decision, and its step {shown} is not what it was before: {_shown(entry.what)} then, {_shown(what)} now. What "
+                f"{path}: the run goes on after a decision, and its step {where} is not what it was before: {shown(entry.what)} then, {shown(what)} now. What "
                 "`forward` does has to follow from the message, run.state and the answers; what comes from elsewhere (time, chance, files) goes through run.decide(…)"
             )
         return entry
+
+
+def precedes(one: Number, other: Number) -> bool:
+    """Whether a step was over when another one began; not so of two in branches that go on at the same time."""
+    for place, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
+            return place % 2 == 0 and first < second
+    return False
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -124,7 +205,8 @@ def _same(one: Any, other: Any) -> bool:
         return one is other
 
 
-def _shown(what: Any) -> str:
+def shown(what: Any) -> str:
+    """Who was asked what, for texts."""
     return " ".join(str(part)[:80] for part in what[:2]) if isinstance(what, tuple) else str(what)[:160]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,22 +12,24 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import trio
 
-from retinue.actors.agents.errors import BadInput, RunParked, TeamError
+from retinue.actors.agents.errors import BadInput, RunParked, TeamDiverged, TeamError
 from retinue.actors.agents.events import HandedOff
 from retinue.actors.agents.inputs import checked_session, own_items, own_message
 from retinue.actors.agents.message import TIMEOUT, AgentMessage, ClearMemory, FromMember, Resume, Run, RunEnd
+from retinue.actors.agents.parking import give_up
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.spans import note_handoff
 from retinue.actors.agents.specs import takes
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
-from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, branch_in_force
+from retinue.actors.agents.teams.consents import sent_with_consent
+from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, Waits, branch_in_force, precedes, shown
 from retinue.actors.agents.teams.key_paths import plain_data
 from retinue.actors.agents.telling import note
 from retinue.actors.runtime.asking import time_left
 from retinue.actors.runtime.current import current
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
-from retinue.security.errors import ApprovalRequired, AuthorityError, Denied
+from retinue.security.errors import ApprovalRequired
 
 if TYPE_CHECKING:
     from retinue.actors.agents.handoffs import Handoff
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
     from retinue.actors.agents.teams.tree_limits import TreeLimits
     from retinue.actors.llm.messages import Complete, Completion
     from retinue.actors.llm.usage import Usage
-    from retinue.security.approvals import ApprovalRequest
 
 __all__ = ["TeamRun"]
 
@@ -65,8 +67,8 @@ class TeamRun:
     """
 
     __slots__ = (
-        "_history", "_home", "_late", "_old", "_resuming", "_roster", "_streamed", "_task", "_wait", "exit_at", "journal", "message", "name",
-        "path", "session", "state", "told", "usage",
+        "_flying", "_history", "_home", "_landed", "_late", "_old", "_resuming", "_roster", "_streamed", "_task", "_together", "_visited", "_wait", "exit_at",
+        "journal", "message", "name", "path", "session", "state", "strays", "told", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +100,11 @@ class TeamRun:
         self._wait = wait
         self._old = frozenset(journal.entries)
         self._resuming = {entry.run: trio.Event() for entry in journal.waiting if entry.run is not None}
+        self.strays: dict[str, Place] = {}  # parked runs that are no part of this one, and stood in its way
+        self._flying: Counter[Any] = Counter()  # asks that go on, by where
+        self._landed = trio.Event()
+        self._together: list[list[Exception]] = []  # errors of branches that ended in the first of them
+        self._visited: set[tuple[int, ...]] = set()
         self._late: list[AgentEvent] = []
         self._task: Any = None
         for entry in journal.entries.values():
@@ -122,12 +129,16 @@ class TeamRun:
         return self._roster.names
 
     def member(self, name: str) -> Member:
-        """A member. Raises NoSuchMember."""
-        return self._roster.place(name).member
+        """A member; in a run that is run again, also one that was removed since. Raises NoSuchMember."""
+        known = self.journal.known
+        if name in self._roster or name not in known:
+            known[name] = self._roster.place(name).member
+        found: Member = known[name]
+        return found
 
     def describe(self, name: str) -> str:
         """What a member is good for; "" where nobody said. Raises NoSuchMember."""
-        return self._roster.place(name).member.description
+        return self.member(name).description
 
     @property
     def history(self) -> tuple[AgentMessage, ...]:
@@ -226,27 +237,27 @@ class TeamRun:
         outcomes = await at_once_in_order(self, self._branch(), functions, at_once, self._say)
         if any(isinstance(outcome, Parking) for outcome in outcomes):
             raise Parking
-        if errors == "raise":
-            for outcome in outcomes:
-                if isinstance(outcome, Failure):
-                    raise outcome.error
+        lost = [outcome.error for outcome in outcomes if isinstance(outcome, Failure)]
+        if errors == "raise" and lost:
+            self._together.append(lost)
+            raise lost[0]
         return [outcome.error if isinstance(outcome, Failure) else outcome for outcome in outcomes]
 
     async def complete(self, model: Ref[Any], request: Complete, *, timeout: float | None = None) -> Completion:
         """Asks a model: for choosing, planning, summing up. Under the same authority and journal as the asks of members."""
 
-        async def ask(approvals: Any = ()) -> Completion:
+        async def ask(asked: Complete, approvals: Any = ()) -> Completion:
             try:
-                completion: Completion = await model.ask(request, timeout=timeout, approvals=approvals)
+                completion: Completion = await model.ask(asked, timeout=timeout, approvals=approvals)
             except ApprovalRequired as required:
                 raise Waits(model, required) from None
             self._used(completion.usage)
             return completion
 
         async def go_on(entry: ParkedAsk) -> Completion:
-            return await ask(await self._consent(entry))
+            return await self._consented(entry, request, ask)  # type: ignore[no-any-return]
 
-        return await self._step(("a model", model.path, request), ask, go_on)  # type: ignore[no-any-return]
+        return await self._step(("a model", model.path, request), partial(ask, request), go_on)  # type: ignore[no-any-return]
 
     async def decide(self, function: Callable[[], Any]) -> Any:
         """What a function gives that does not follow from the answers alone: it is called once, and its value is kept where the run is run again.
@@ -319,35 +330,84 @@ class TeamRun:
     async def _step(self, what: Any, do: Callable[[], Awaitable[Any]], go_on: Callable[[ParkedAsk], Awaitable[Any]] | None) -> Any:
         """One step of the run: its answer as it was, or as it is now."""
         number = self._branch().next()
-        entries = self.journal.entries
-        entry = self.journal.find(number, what, self.path)
+        self._visited.add(number)
+        journal, entries = self.journal, self.journal.entries
+        entry = journal.find(number, what, self.path)
         if isinstance(entry, Answered):
             return _own(entry.answer)
         if isinstance(entry, Failed):
             raise entry.error
         try:
-            answer = await (do() if entry is None or go_on is None else go_on(entry))
+            while True:
+                try:
+                    answer = await (do() if entry is None or go_on is None else go_on(entry))
+                    break
+                except Waits as waits:
+                    if not await self._may_ask_again(number, waits):
+                        raise
         except Waits as waits:
-            if isinstance(waits.error, RunParked):
-                await trio.lowlevel.checkpoint()  # who was parked before may have to note it yet
-            entries[number] = self._parked(what, waits)
-            if isinstance(entries[number], Failed):
+            found = entries[number] = self._parked(number, what, waits, entry)
+            if isinstance(found, Failed):
                 if not isinstance(waits.whom, Ref):
-                    note(waits.error, f"of the member {waits.whom.member.name!r} of {self.path}")
-                raise waits.error from None
+                    note(found.error, f"of the member {waits.whom.member.name!r} of {self.path}")
+                raise found.error from None
             raise Parking from None
         except Exception as error:
-            entries[number] = Failed(what, error)
+            entries[number] = Failed(what, error, entry)
             raise
         entries[number] = Answered(what, answer)
         return _own(answer)
 
-    def _parked(self, what: Any, waits: Waits) -> ParkedAsk | Failed:
+    async def _may_ask_again(self, number: tuple[int, ...], waits: Waits) -> bool:
+        """Whether somebody who could not be asked, for a run is parked there, can be now."""
+        run = waits.error.run
+        if not isinstance(waits.error, RunParked) or run is None:
+            return False
+        while not self._is_mine(run) and self._flying[waits.lane]:
+            await self._landed.wait()  # it may be that run which was just parked; each ask has an end
+        held = self.journal.holder(run)
+        if held is None or not precedes(held[0], number):
+            return False
+        self.journal.let_go(held[0])  # `forward` has gone on without it
+        await give_up(_ref_of(waits.whom), run)
+        return True
+
+    def _is_mine(self, run: str) -> bool:
+        return self.journal.holder(run) is not None or any(one.run == run for one in self.journal.waiting)
+
+    def _parked(self, number: tuple[int, ...], what: Any, waits: Waits, was: ParkedAsk | None) -> ParkedAsk | Failed:
         error = waits.error
-        if isinstance(error, RunParked):
-            mine = {one.run for one in self.journal.waiting}
-            return ParkedAsk(what, waits.whom, None, (), error.run) if error.run is not None and error.run in mine else Failed(what, error)
-        return ParkedAsk(what, waits.whom, error.run, error.requests) if error.requests else Failed(what, error)
+        if not isinstance(error, RunParked):
+            return ParkedAsk(what, waits.whom, error.run, error.requests) if error.requests else Failed(what, error, was)
+        run = error.run
+        held = None if run is None else self.journal.holder(run)
+        if held is not None and held[0] != number:
+            return Failed(what, held[1].error, was)  # it comes after that one, which has failed
+        if run is not None and any(one.run == run for one in self.journal.waiting):
+            return ParkedAsk(what, waits.whom, None, (), run)
+        if run is not None and not isinstance(waits.whom, Ref):
+            self.strays[run] = waits.whom
+        return Failed(what, error, was)
+
+    def put_back(self, error: BaseException | None) -> None:
+        """The steps that have ended a run in an error are asked once more when it goes on. Internal."""
+        known = [entry.error for entry in self.journal.entries.values() if isinstance(entry, Failed)]
+        found: list[BaseException] = []
+        seen: set[int] = set()
+        left = [error]
+        while left:
+            one = left.pop()
+            if one is None or id(one) in seen:
+                continue
+            seen.add(id(one))
+            if any(one is each for each in known):
+                found.append(one)
+                found.extend(each for lost in self._together if lost[0] is one for each in lost)
+                continue
+            if isinstance(one, BaseExceptionGroup):
+                left.extend(one.exceptions)
+            left.append(one.__cause__ or one.__context__)
+        self.journal.put_back(found)
 
     async def _ask(self, member: str, said: AgentMessage, options: Any, timeout: float | None) -> AgentMessage:
         place = self._roster.at_work(member)
@@ -363,14 +423,20 @@ class TeamRun:
                 event = self._resuming.get(entry.run)
                 if event is not None:
                     event.set()
-        approvals: Any = ()
-        if entry.behind is not None:
-            event = self._resuming.get(entry.behind)
-            if event is not None:
-                await event.wait()  # as long as the run may take: that ask goes on beside this one
-        else:
-            approvals = await self._consent(entry)
-        return await self._exchange(place, said.session, self._request(place, said, options), timeout, approvals)
+        request = self._request(place, said, options)
+        if entry.behind is None:
+            answer: AgentMessage = await self._consented(
+                entry, request, lambda asked, approvals: self._exchange(place, said.session, asked, timeout, approvals)
+            )
+            return answer
+        event = self._resuming.get(entry.behind)
+        if event is not None:
+            await event.wait()  # as long as the run may take: that ask goes on beside this one
+        return await self._exchange(place, said.session, request, timeout, ())
+
+    async def _consented(self, entry: ParkedAsk, request: Any, send: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+        ctx = self._home.ctx
+        return await sent_with_consent(entry, request, send, ctx.decision, ctx.approvals, self.path)
 
     def _request(self, place: Place, said: AgentMessage, options: Any) -> AgentMessage | Run:
         limits, handoffs, tools = options
@@ -385,6 +451,8 @@ class TeamRun:
         if timeout is None and time_left(current()) > TIMEOUT and getattr(current(), "asked", False):
             timeout = math.inf  # as long as the run has, also where that is longer than asks are by themselves
         answer: Any = None
+        lane = ref.path if place.keeper is None else place.keeper, session
+        self._flying[lane] += 1
         work.begin(key)
         try:
             if self._streamed:
@@ -392,12 +460,15 @@ class TeamRun:
             if answer is None:
                 answer = await ref.ask(request, timeout=timeout, approvals=approvals)
         except (ApprovalRequired, RunParked) as error:
-            raise Waits(place, error) from None
+            raise Waits(place, error, lane) from None
         except Exception as error:
             note(error, f"of the member {member!r} of {self.path}")
             raise
         finally:
             work.end(key)
+            self._flying[lane] -= 1
+            landed, self._landed = self._landed, trio.Event()
+            landed.set()
         if isinstance(answer, str):
             answer = AgentMessage(answer, member, None, self.session)
         if not isinstance(answer, AgentMessage):
@@ -426,35 +497,6 @@ class TeamRun:
         if answer is None:
             raise TeamError(f"{self.path}: its member {member!r} has ended its stream without an answer: the last event is an rt.RunEnd")
         return answer
-
-    async def _consent(self, entry: ParkedAsk) -> Any:
-        """The approvals for a message that itself needed consent; none where it is to be asked for anew."""
-        approvals: Any = ()
-        pending: list[ApprovalRequest] = []
-        path = entry.whom.path if isinstance(entry.whom, Ref) else entry.whom.member.ref.path
-        for request in entry.requests:
-            try:
-                decision = await self._home.ctx.decision(request.id)
-            except AuthorityError:  # nobody knows of it any more: it is asked anew
-                continue
-            now = decision.request
-            if now.status in ("rejected", "cancelled"):
-                words = f": {now.note}" if now.note else ""
-                raise Denied(
-                    f"{self.path}: a person has not approved {now.binding.operation}{words}. It was not carried out",
-                    operation=now.binding.operation,
-                    path=path,
-                    reason="rejected",
-                )
-            if now.status == "pending":
-                pending.append(now)
-            if decision.approvals:
-                approvals = decision.approvals + approvals if approvals else decision.approvals
-        if pending:
-            first = pending[0].binding.operation
-            waits = f"{self.path}: {first} waits for a person still"
-            raise Waits(entry.whom, ApprovalRequired(waits, operation=first, path=path, requests=tuple(pending)))
-        return approvals or self._home.ctx.approvals
 
     async def _say(self, event: Any) -> None:
         """Gives the reader an event, from whichever branch."""
@@ -490,12 +532,29 @@ class TeamRun:
             if rest is None:
                 return None
             raise _single(rest) from None
-        if self.journal.waiting:
+        if not self._is_over():
             return None
         answer = self._answer(said)
         while self._streamed and self._late:
             await emit(self._late.pop(0))
         return answer
+
+    def _is_over(self) -> bool:
+        """Whether nothing waits any more. Raises TeamDiverged where something does that the run has not come to this time."""
+        journal = self.journal
+        waiting = [number for number, entry in journal.entries.items() if isinstance(entry, ParkedAsk)]
+        if any(number in self._visited for number in waiting):
+            return False
+        for number in waiting:
+            what = journal.entries[number].what
+            if not journal.doubtful(number):
+                raise TeamDiverged(
+                    f"{self.path}: the run goes on after a decision, and does not come to its step {'.'.join(map(str, number))}, which waits for a person: "
+                    f"{shown(what)}. What `forward` does has to follow from the message, run.state and the answers; what comes from elsewhere goes through "
+                    "run.decide(…)"
+                )
+            journal.drop(number)
+        return True
 
     def _answer(self, said: object) -> AgentMessage:
         if isinstance(said, str):
@@ -516,13 +575,8 @@ class TeamRun:
 _evolved: Any = attrs.evolve  # a message class is one of attrs, which type checkers do not see
 
 
-class Waits(Exception):
-    """Whoever was asked waits for a person, and with it whoever asks. Internal."""
-
-    def __init__(self, whom: Place | Ref[Any], error: ApprovalRequired | RunParked) -> None:
-        super().__init__(str(error))
-        self.whom = whom
-        self.error = error
+def _ref_of(whom: Place | Ref[Any]) -> Ref[Any]:
+    return whom if isinstance(whom, Ref) else whom.member.ref
 
 
 def _own(answer: Any) -> Any:

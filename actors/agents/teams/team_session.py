@@ -25,10 +25,10 @@ from retinue.actors.agents.message import (
     Run,
     RunEnd,
 )
-from retinue.actors.agents.parking import new_run_id, session_of
+from retinue.actors.agents.parking import give_up, new_run_id, session_of
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.session import Session, memory_of, session_named
-from retinue.actors.agents.teams.journal import Failed, Journal, ParkedAsk
+from retinue.actors.agents.teams.journal import Journal, ParkedAsk
 from retinue.actors.agents.teams.key_paths import checked_state, own_state, prefixed
 from retinue.actors.agents.teams.team_run import TeamRun
 from retinue.actors.agents.teams.team_state import NEW, ParkedTeam, TeamState
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
     from retinue.actors.agents.keeping import Keeper
     from retinue.actors.agents.keys import Vouchers
-    from retinue.actors.agents.teams.roster import Roster
+    from retinue.actors.agents.teams.roster import Place, Roster
     from retinue.actors.runtime.interrupting import Interrupter
 
 __all__ = ["TeamDefinition", "TeamSession"]
 
 GIVING_UP: Final = 10.0
-"""Seconds that a member has for giving up a run that is parked."""
+"""Seconds that a member has for taking back what was loaded into it."""
 
 
 class TeamDefinition:
@@ -94,6 +94,7 @@ class TeamSession(Session):
         shared: Any = definition
         super().__init__(shared, keeper, running, vouchers)
         self._team = definition
+        self._strays: dict[str, Place] = {}  # parked runs of members that stood in the way of the last run, and are no part of it
 
     @property
     def own_key(self) -> str:
@@ -200,6 +201,7 @@ class TeamSession(Session):
                 ) from error
             raise
         finally:
+            self._strays = run.strays
             if not settled:
                 self._ended_early(run, trees, parked, ended)
         if run.streamed:
@@ -211,6 +213,7 @@ class TeamSession(Session):
         data = run.data()
         items = (*state.items, run.told, own_message(answer, self._team.path)) if self._team.remembers else ()
         self._put(TeamState(items, data=data))  # type: ignore[arg-type]
+        self._give_up_soon(run)
 
     async def _set_aside(self, run: TeamRun, trees: list[Tree], parked: ParkedTeam | None, wait: bool | None) -> Exception:
         """Parks a run; the error that its asker gets."""
@@ -218,7 +221,8 @@ class TeamSession(Session):
         waiting = run.journal.waiting
         requests = tuple(dict.fromkeys(request for one in waiting for request in one.requests))
         if not requests:  # what waits does so for a run that is no part of this one any more
-            self._give_up_soon(run)
+            if parked is None:
+                self._give_up_soon(run)
             return TeamError(
                 f"{team.path}: a member waits for a run that was parked in its session, and is no part of this one: resume it, or cancel it"
             )
@@ -244,27 +248,17 @@ class TeamSession(Session):
             return
         if parked.id not in self._kept.parked:
             return
-        journal = run.journal
-        for number, entry in list(journal.entries.items()):
-            if (
-                isinstance(entry, Failed)
-                and (entry.error is error or entry.error is getattr(error, "__cause__", None))
-                and number not in parked.journal.entries
-            ):
-                del journal.entries[number]  # it is asked once more
-        for number, old in parked.journal.entries.items():
-            journal.entries.setdefault(number, old)
+        run.put_back(error)
         left = tuple(tree.left() for tree in trees) if len(trees) == len(parked.limits) else parked.limits
-        self._park(attrs.evolve(parked, journal=journal, limits=left))
+        self._park(attrs.evolve(parked, journal=run.journal, limits=left))
 
     def _give_up_soon(self, run: TeamRun) -> None:
         """Tells the members whose runs are parked that nobody will go on with them."""
-        for one in run.journal.waiting:
-            if one.run is not None:
-                try:
-                    self._ref_of(one).tell(Cancel(session_of(one.run), one.run))
-                except RetinueError:  # it has ended, or the authority has: it stays parked there, and can be cancelled there
-                    continue
+        for one in run.journal.held:
+            try:
+                self._ref_of(one).tell(Cancel(session_of(one.run or ""), one.run))
+            except RetinueError:  # it has ended, or the authority has: it stays parked there, and can be cancelled there
+                continue
 
     # -- memory --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -351,25 +345,28 @@ class TeamSession(Session):
     async def cancel(self, message: Cancel) -> bool:  # type: ignore[override]
         """Gives up a parked run, and those of the members that it waits for."""
         self._check_own(message.session if message.run is None else session_of(message.run), message)
-        state = self._kept
-        if not state.parked or (message.run is not None and message.run not in state.parked):
+        state, strays = self._kept, self._strays
+        if message.run is None or message.run in state.parked:
+            if not state.parked and not strays:
+                return False
+            await self._give_up(state, message)
+            return True
+        place = strays.pop(message.run, None)
+        if place is None:
             return False
-        await self._give_up(state, message)
-        self._put(attrs.evolve(self._kept, parked=NEW.parked))  # type: ignore[arg-type]
+        await give_up(place.member.ref, message.run, message.subject, message.tenant)
         return True
 
     async def _give_up(self, state: TeamState, message: Cancel | ClearMemory | LoadState) -> None:
-        async def one(ref: Ref[Any], run: str) -> None:
-            try:
-                await ref.ask(Cancel(session_of(run), run, message.subject, message.tenant), timeout=GIVING_UP)
-            except RetinueError:  # it has ended, or does not let go of it: it can be cancelled there
-                return
-
-        waiting = [each for parked in state.parked.values() for each in parked.journal.waiting if each.run is not None]
-        if waiting:
-            async with trio.open_nursery() as nursery:
-                for each in waiting:
-                    nursery.start_soon(one, self._ref_of(each), each.run or "")
+        """Gives up what is parked, and with it what the members have set aside; and what they have for others, where that stood in the way."""
+        held = [(self._ref_of(each), each.run or "") for parked in state.parked.values() for each in parked.journal.held]
+        held += [(place.member.ref, run) for run, place in self._strays.items()]
+        self._strays = {}
+        if state.parked:
+            self._put(attrs.evolve(self._kept, parked=NEW.parked))  # type: ignore[arg-type]
+        async with trio.open_nursery() as nursery:
+            for ref, run in held:
+                nursery.start_soon(give_up, ref, run, message.subject, message.tenant)
 
     def _ref_of(self, parked: ParkedAsk) -> Ref[Any]:
         whom = parked.whom
