@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import stat
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from retinue.actors.tracing.errors import TraceFileUnusable
-from retinue.actors.tracing.rows import row_of
+from retinue.actors.tracing.places import is_at
+from retinue.actors.tracing.rows import json_text, made, row_of
 from retinue.security.private_files import Unfit, check_place, make_private
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ __all__ = ["MOST_BYTES", "JsonlFile"]
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes of one file; then it becomes `NAME.1`, in the place of the one before, and a new one begins."""
-
-_json_of: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # json.dumps would make an encoder for each line
 
 
 class JsonlFile:
@@ -39,28 +37,24 @@ class JsonlFile:
         self.name = str(path)
         self._path = path
         self._system = system
-        try:
-            if not path.parent.exists():
-                path.parent.mkdir(mode=0o700, parents=True)
-            check_place(path.parent)
-            make_private(path)
-            self._file = _open(path)
-        except Unfit as unfit:
-            raise TraceFileUnusable(f"{path} {unfit}") from None
-        except OSError as error:
-            raise TraceFileUnusable(
-                f"{path} cannot be opened for traces ({type(error).__name__}): look whether it may be written"
-            ) from error
+        self._file = _opened(path)
 
-    def write(self, spans: Sequence[ReadableSpan]) -> None:
-        """Appends them, in one write."""
-        lines = [_json_of(row_of(span, self._system)) for span in spans]
-        data = ("\n".join(lines) + "\n").encode()
+    def write(self, spans: Sequence[ReadableSpan]) -> int:
+        """Appends them, in one write. Returns how many cannot be written down."""
+        lines = made(spans, lambda span: json_text(row_of(span, self._system)))
+        if lines:
+            self._append(("\n".join(lines) + "\n").encode())
+        return len(spans) - len(lines)
+
+    def _append(self, data: bytes) -> None:
+        if self._file.closed or not is_at(self._path, self._file.fileno()):  # somebody has moved it away, or deleted it
+            self._file.close()
+            self._file = _opened(self._path)
         begun = os.fstat(self._file.fileno()).st_size
         if begun and begun + len(data) > MOST_BYTES:
             self._path.replace(self._path.with_name(f"{self._path.name}.1"))
             self._file.close()
-            self._file = _open(self._path)
+            self._file = _opened(self._path)
             begun = 0
         written = self._file.write(data)
         if written != len(data):  # a full disk takes what it can: no half of a line stays
@@ -73,6 +67,19 @@ class JsonlFile:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+
+def _opened(path: Path) -> io.FileIO:
+    try:
+        if not path.parent.exists():
+            path.parent.mkdir(mode=0o700, parents=True)
+        check_place(path.parent)
+        make_private(path)
+        return _open(path)
+    except Unfit as unfit:
+        raise TraceFileUnusable(f"{path} {unfit}") from None
+    except OSError as error:
+        raise TraceFileUnusable(f"{path} cannot be opened for traces ({type(error).__name__}): look whether it may be written") from error
 
 
 def _open(path: Path) -> io.FileIO:

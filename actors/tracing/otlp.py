@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from retinue.actors.tracing.attempt import Attempt, Overdue
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
@@ -50,10 +52,33 @@ class OtlpEndpoint:
         )
         self._until: float | None = None
         self._hurried = threading.Event()
+        self._attempt = Attempt()
 
-    def write(self, spans: Sequence[ReadableSpan]) -> None:
-        """Sends them. Raises what the last attempt came to."""
-        content = self._encode(spans).SerializePartialToString()
+    def write(self, spans: Sequence[ReadableSpan]) -> int:
+        """Sends them, and returns how many cannot be. Raises what the last attempt came to."""
+        try:
+            content = self._encoded(spans)
+        except Exception:  # OpenTelemetry lets anything into a span, and the others are other people's
+            fit = [span for span in spans if self._fits(span)]
+            content = self._encoded(fit)
+        else:
+            fit = list(spans)
+        if fit:
+            self._deliver(content)
+        return len(spans) - len(fit)
+
+    def _encoded(self, spans: Sequence[ReadableSpan]) -> bytes:
+        content: bytes = self._encode(spans).SerializePartialToString()
+        return content
+
+    def _fits(self, span: ReadableSpan) -> bool:
+        try:
+            self._encoded([span])
+        except Exception:
+            return False
+        return True
+
+    def _deliver(self, content: bytes) -> None:
         pause = FIRST_PAUSE
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -61,7 +86,7 @@ class OtlpEndpoint:
             except _RefusedForNow as refused:
                 last: Exception = refused
                 wait = refused.after
-            except httpx.TransportError as error:
+            except (httpx.TransportError, Overdue) as error:
                 last, wait = error, None
             wait = pause * random.uniform(0.8, 1.2) if wait is None else min(wait, 30.0)  # noqa: S311 - spread, no secret
             pause *= 2
@@ -74,24 +99,33 @@ class OtlpEndpoint:
         timeout = min(TIMEOUT, self._left())
         if timeout <= 0:
             raise TimeoutError("the system has ended, and there was no time left to send them")
-        with self._client.stream("POST", self._url, content=content, timeout=timeout) as response:
-            status = response.status_code
-            if status in _AGAIN:
-                raise _RefusedForNow(status, response.headers.get("retry-after"))
-            if not 200 <= status < 300:
-                raise ConnectionRefusedError(f"the endpoint answered {status}")
+        with self._attempt.within(timeout):
+            status, retry_after = self._exchanged(content, timeout)
+        if status in _AGAIN:
+            raise _RefusedForNow(status, retry_after)
+        if not 200 <= status < 300:
+            raise ConnectionRefusedError(f"the endpoint answered {status}")
+
+    def _exchanged(self, content: bytes, timeout: float) -> tuple[int, str | None]:
+        with self._client.stream(
+            "POST", self._url, content=content, timeout=timeout, extensions={"trace": self._attempt.watch}
+        ) as response:
+            return response.status_code, response.headers.get("retry-after")
 
     def _left(self) -> float:
         return float("inf") if self._until is None else self._until - time.monotonic()
 
     def hurry(self, seconds: float) -> None:
-        """Cuts what is waited for short; an attempt in progress keeps its own limit."""
+        """Cuts what is waited for short, an attempt in progress too."""
+        seconds *= 0.9  # what is ended then has to come back
         self._until = time.monotonic() + seconds
         self._hurried.set()
+        self._attempt.hurry(seconds)
 
     def close(self) -> None:
         """Closes the connections."""
         self._client.close()
+        self._attempt.close()
 
 
 class _RefusedForNow(Exception):

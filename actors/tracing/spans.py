@@ -224,9 +224,7 @@ _WORDS: Final = frozenset({names.CALL_ID, names.RESPONSE_MODEL, names.FINISH_REA
 
 def _text_of(error: BaseException) -> str:
     try:
-        return whole(
-            hide_secrets(str(error)[: MOST_TEXT * 2])[:MOST_TEXT]
-        )  # looking takes time, and a tool may raise with all of its output
+        return whole(hide_secrets(str(error)[: MOST_TEXT * 2])[:MOST_TEXT])  # a tool may raise with all of its output
     except Exception:
         return "(its text cannot be had)"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from retinue.actors.tracing.errors import TraceFileUnusable
-from retinue.actors.tracing.rows import COLUMNS, row_of
+from retinue.actors.tracing.places import identity_of
+from retinue.actors.tracing.rows import COLUMNS, json_text, made, row_of
 from retinue.security.private_files import Unfit, check_place, make_private
 
 if TYPE_CHECKING:
@@ -33,9 +33,12 @@ CREATE TABLE IF NOT EXISTS spans(
 CREATE INDEX IF NOT EXISTS spans_started ON spans(started_ns);
 """
 
+_JSON_COLUMNS: Final = frozenset({"attributes", "events"})
+
 _INSERT: Final = f"INSERT OR REPLACE INTO spans({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - our own names
 
-_json_of: Final = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make an encoder for each value
+KEEP_BYTES: Final = 1024 * 1024 * 1024
+"""Bytes that the file keeps, about, whatever the number of its spans: those of conversations are large."""
 
 _TRIM_EVERY: Final = 64
 """Writes between two looks at how many spans there are."""
@@ -57,18 +60,30 @@ class SqliteFile:
         self._system = system
         self._keep = keep
         self._writes = 0
+        self._path = path
         self._connection = _open(path)
+        self._identity = identity_of(path)
 
-    def write(self, spans: Sequence[ReadableSpan]) -> None:
-        """Inserts them, in one transaction."""
-        rows = [row_of(span, self._system) for span in spans]
+    def write(self, spans: Sequence[ReadableSpan]) -> int:
+        """Inserts them, in one transaction. Returns how many cannot be written down."""
+        rows = made(spans, self._row)
+        if self._identity is None or identity_of(self._path) != self._identity:  # somebody has moved it away, or deleted it
+            self._identity = None
+            self._connection.close()
+            self._connection = _open(self._path)
+            self._identity = identity_of(self._path)
         connection = self._connection
         with connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(_INSERT, [tuple(_plain(row[name]) for name in COLUMNS) for row in rows])
+            connection.executemany(_INSERT, rows)
             if not self._writes % _TRIM_EVERY:
                 self._trim()
         self._writes += 1
+        return len(spans) - len(rows)
+
+    def _row(self, span: ReadableSpan) -> tuple[object, ...]:
+        row = row_of(span, self._system)
+        return tuple(json_text(row[name]) if name in _JSON_COLUMNS else row[name] for name in COLUMNS)
 
     def hurry(self, seconds: float) -> None:
         """Waits no longer than that for other processes. (A connection may be told so from any thread.)"""
@@ -81,16 +96,20 @@ class SqliteFile:
     def _trim(self) -> None:
         connection = self._connection
         (count,) = connection.execute("SELECT count(*) FROM spans").fetchone()
-        if count <= self._keep:
+        (size,) = connection.execute(
+            "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+        ).fetchone()
+        keep = min(self._keep, count * KEEP_BYTES // max(size, 1))
+        if count <= keep:
             return
         # To nine tenths, so that not each batch has to do it. What is older than the first span that stays goes, with the whole of its trace.
-        left = int(self._keep * 0.9)
+        left = int(keep * 0.9)
         row = connection.execute("SELECT started_ns FROM spans ORDER BY started_ns DESC LIMIT 1 OFFSET ?", (left,)).fetchone()
         connection.execute(
             "DELETE FROM spans WHERE trace_id IN (SELECT trace_id FROM spans GROUP BY trace_id HAVING max(started_ns) <= ?)", row
         )
         (count,) = connection.execute("SELECT count(*) FROM spans").fetchone()
-        if count > self._keep:  # one trace of that many spans: then its oldest go
+        if count > keep:  # one trace of that many spans: then its oldest go
             connection.execute("DELETE FROM spans WHERE started_ns <= ?", row)
 
 
@@ -130,7 +149,3 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _plain(value: object) -> object:
-    return _json_of(value) if isinstance(value, dict | list) else value

@@ -1,0 +1,266 @@
+"""What traces may take of time, of memory and of room, and what one odd span may cost the others."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+
+import retinue as rt
+from openai_loopback import Answer, Asked, loopback
+from retinue import llm
+from retinue.actors.llm.spans import input_messages
+from retinue.actors.tracing import exporting, otlp, spans, sqlite, tracer
+from trace_reading import read_spans
+
+OK: Answer = (200, {"content-type": "application/x-protobuf"}, b"")
+
+
+@rt.message
+class Do(rt.Request[str]):
+    what: str = ""
+
+
+class Doer(rt.Actor):
+    @rt.handler
+    def do(self, message: Do) -> str:
+        if message.what == "fail":
+            raise ValueError("x" * 4_000_000)
+        if message.what == "odd":
+            current = trace.get_current_span()
+            current.record_exception(FileNotFoundError("\udcff"))
+            current.set_attribute("bytes", b"\xff")
+            current.set_attribute("half", "\ud800")
+            current.set_attribute("none", float("nan"))
+            current.update_name(None)  # type: ignore[arg-type]
+        if message.what == "class":
+            raise type("Odd", (ValueError,), {"__qualname__": "half \ud800 of it"})("x")
+        self.ctx.span.content("said", message.what)
+        return "done"
+
+
+# -- time ----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+async def test_of_a_long_conversation_the_instructions_and_the_newest_messages_are_kept(tmp_path: Path) -> None:
+    async with rt.ActorSystem("long", data_dir=tmp_path, tracing=rt.Tracing(contents=True)) as system:
+        model = await system.spawn(llm.Scripted, ["Yes."])
+        entries = [llm.ChatMessage("system", "Be kind."), *(llm.ChatMessage("user", f"question {n}") for n in range(500))]
+        await model.ask(llm.Complete(entries))
+    said = json.loads(read_spans(tmp_path)[0]["gen_ai.input.messages"])
+    texts = [entry["parts"][0]["content"] for entry in said]
+    left_out = 500 - (spans.MOST_ENTRIES - 1)
+    assert texts[:2] == ["Be kind.", f"… {left_out} messages between are left out"]
+    assert texts[2:] == [f"question {n}" for n in range(left_out, 500)]
+
+
+def test_large_messages_are_kept_from_the_newest_on_until_there_is_no_room() -> None:
+    calls = tuple(llm.ToolCall(f"c{n}", "t", json.dumps({"a": "y" * 1_900})) for n in range(10))
+    entries = [llm.ChatMessage("assistant", str(n), tool_calls=calls) for n in range(30)]
+    said = json.loads(spans._said("gen_ai.input.messages", input_messages(tuple(entries))))
+    kept = [entry["parts"][0]["content"] for entry in said]
+    assert kept[0] == "0" and kept[-1] == "29" and kept[1].endswith("messages between are left out") and 5 < len(kept) <= spans.MOST_ENTRIES
+    assert len(json.dumps(said)) < spans.MOST_OF_ENTRIES + 50_000
+
+
+async def test_the_text_of_an_error_is_cut_before_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def noted(text: str) -> str:
+        looked_at.append(len(text))
+        return text
+
+    monkeypatch.setattr(spans, "hide_secrets", noted)
+    async with rt.ActorSystem("errors", data_dir=tmp_path, tracing=rt.Tracing(contents=True)) as system:
+        with pytest.raises(ValueError):
+            await (await system.spawn(Doer)).ask(Do("fail"))
+    assert read_spans(tmp_path)[0].status_text == "x" * spans.MOST_TEXT and max(looked_at) <= 2 * spans.MOST_TEXT
+
+
+# -- odd spans -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_odd_span_costs_no_other_one(tmp_path: Path) -> None:
+    with loopback(OK) as server:
+        tracing = rt.Tracing(jsonl=tmp_path / "spans.jsonl", otlp=f"{server.url}/traces", contents=True)
+        async with rt.ActorSystem("odd", data_dir=tmp_path, tracing=tracing) as system:
+            doer = await system.spawn(Doer, supervision=rt.Supervision(on={ValueError: "resume"}))
+            for what in ("a", "odd", "class", "b"):
+                try:
+                    await doer.ask(Do(what))
+                except ValueError:
+                    assert what == "class"
+        sent = b"".join(each.body for each in server.asked)
+    assert [span.name for span in read_spans(tmp_path)] == ["Do", "", "Do", "Do"]
+    assert read_spans(tmp_path)[2]["error.type"] == "half \ufffd of it"
+    lines = [json.loads(line) for line in (tmp_path / "spans.jsonl").read_text().splitlines()]
+    assert len(lines) == 4 and lines[1]["attributes"]["none"] == "nan" and lines[1]["attributes"]["half"] == "\ufffd"
+    assert sent.count(b"/user/Doer-1") >= 3
+
+
+# -- files that are moved away -------------------------------------------------------------------------------------------------------------------------
+
+
+async def until(path: Path, what: str) -> None:
+    """Waits until a file has it."""
+    import trio
+
+    with trio.fail_after(10):
+        while not holds(path, what):
+            await trio.sleep(0.05)
+
+
+def holds(path: Path, what: str) -> bool:
+    return path.exists() and what.encode() in b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))
+
+
+@pytest.mark.parametrize("moved", [True, False], ids=["moved", "deleted"])
+async def test_a_file_that_somebody_moves_away_or_deletes_is_begun_anew(moved: bool, tmp_path: Path) -> None:
+    lines, table = tmp_path / "spans.jsonl", tmp_path / "traces.sqlite3"
+    async with rt.ActorSystem("rotated", data_dir=tmp_path, tracing=rt.Tracing(jsonl=lines, contents=True)) as system:
+        doer = await system.spawn(Doer)
+        await doer.ask(Do("first"))
+        await until(lines, "first")
+        await until(table, "first")
+        for path in (lines, table):
+            if moved:
+                path.rename(tmp_path / f"old-{path.name}")
+            else:
+                path.unlink()
+        await doer.ask(Do("second"))
+    assert [span["said"] for span in read_spans(tmp_path)] == ["second"]
+    assert [json.loads(line)["attributes"]["said"] for line in lines.read_text().splitlines()] == ["second"]
+    assert [path.stat().st_mode & 0o777 for path in (lines, table)] == [0o600] * 2
+
+
+# -- room ----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_waits_for_a_slow_endpoint_is_bounded_in_bytes_and_it_is_said_what_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(exporting, "QUEUE_BYTES", 100_000)
+    monkeypatch.setattr(exporting, "INTERVAL", 60.0)
+    with loopback(OK) as server:
+        tracing = rt.Tracing(sqlite=False, otlp=f"{server.url}/traces", contents=True)
+        async with rt.ActorSystem("full", data_dir=tmp_path, tracing=tracing) as system:
+            doer = await system.spawn(Doer)
+            for _ in range(100):
+                await doer.ask(Do("z" * 1_990))
+        sent = sum(len(each.body) for each in server.asked)
+    assert 30_000 < sent < 100_000 and "spans end faster than http://" in caplog.text
+    lost = next(record for record in caplog.records if "could not be exported" in record.message)
+    assert 50 < int(lost.message.split()[0]) < 90
+
+
+async def test_a_request_to_an_endpoint_is_not_larger_than_it_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(exporting, "BATCH_BYTES", 20_000)
+
+    def refuses(asked: Asked) -> Answer:
+        return (413, {}, b"") if b"w" * 1_990 in asked.body else OK
+
+    with loopback(refuses) as server:
+        async with rt.ActorSystem("parts", tracing=rt.Tracing(otlp=f"{server.url}/traces", contents=True)) as system:
+            doer = await system.spawn(Doer)
+            for n in range(40):
+                await doer.ask(Do(("w" if n == 7 else "z") * 1_990))
+        sizes = [len(each.body) for each in server.asked]
+    assert max(sizes) < 20_000 and len(sizes) >= 8
+    lost = next(record for record in caplog.records if "could not be exported" in record.message)
+    assert 1 <= int(lost.message.split()[0]) < 8
+
+
+async def test_the_file_keeps_no_more_bytes_than_it_may_whatever_the_number_of_spans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "KEEP_BYTES", 200_000)
+    monkeypatch.setattr(sqlite, "_TRIM_EVERY", 1)
+    for n in range(3):
+        async with rt.ActorSystem("small", data_dir=tmp_path, tracing=rt.Tracing(contents=True)) as system:
+            doer = await system.spawn(Doer)
+            for _ in range(80):
+                await doer.ask(Do(str(n) * 1_990))
+    found = [span["said"][0] for span in read_spans(tmp_path)]
+    assert 20 <= len(found) <= 100 and found[-1] == "2"
+    with sqlite3.connect(tmp_path / "traces.sqlite3") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """An endpoint that answers with a byte each hundredth of a second, and never comes to an end."""
+    over = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def drip(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(65_536)
+            try:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nx-a: ")
+                while not over.wait(0.01):
+                    connection.sendall(b"y")
+            except OSError:
+                pass
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threads.append(threading.Thread(target=drip, args=(connection,)))
+            threads[-1].start()
+
+    threads = [threading.Thread(target=serve)]
+    threads[0].start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1/traces"
+    finally:
+        over.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        for thread in threads:
+            thread.join(5)
+
+
+async def test_an_endpoint_that_drips_is_left_after_the_time_of_an_attempt(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import trio
+
+    monkeypatch.setattr(otlp, "TIMEOUT", 0.1)
+    monkeypatch.setattr(otlp, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(exporting, "INTERVAL", 0.01)
+    with dripping() as url:
+        async with rt.ActorSystem("drip", tracing=rt.Tracing(otlp=url)) as system:
+            await (await system.spawn(Doer)).ask(Do())
+            with trio.fail_after(10):
+                while "no whole answer within 0.1 s" not in caplog.text:
+                    await trio.sleep(0.02)
+
+
+async def test_no_thread_stays_at_an_endpoint_that_drips_when_the_system_has_ended(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tracer, "FLUSH_TIMEOUT", 0.2)
+    monkeypatch.setattr(exporting, "INTERVAL", 0.01)
+    before = set(threading.enumerate())
+    with dripping() as url:
+        async with rt.ActorSystem("drip", tracing=rt.Tracing(otlp=url)) as system:
+            await (await system.spawn(Doer)).ask(Do())
+        until = time.monotonic() + 5
+        left = [thread for thread in set(threading.enumerate()) - before if "Otel" in thread.name]
+        for thread in left:
+            thread.join(max(0.0, until - time.monotonic()))
+        assert not any(thread.is_alive() for thread in left)
+    assert "1 spans of the system 'drip' could not be exported" in caplog.text
