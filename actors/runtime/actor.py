@@ -227,17 +227,17 @@ def unfit_call(cls: type[Actor], arguments: tuple[Any, ...], keywords: Mapping[s
     except TypeError as why:
         return DefinitionError(_unfit(cls, why))
     found = _UNEXPECTED.search(str(error))
-    if found is None or found[1] not in keywords:
+    if found is None or found[2] not in keywords or found[1] not in {base.__qualname__ for base in cls.__mro__}:
         return None
     known = [name.rstrip("=") for name in _taken(cls)]
-    if found[1] in known:
+    if found[2] in known:
         return None
-    refused = DefinitionError(_unknown(cls, [found[1]], known))  # it was handed on to a base's, by **options
+    refused = DefinitionError(_unknown(cls, [found[2]], known))  # it was handed on to a base's, by **options
     refused.__cause__ = error
     return refused
 
 
-_UNEXPECTED = re.compile(r"__init__\(\) got (?:an unexpected keyword|multiple values for(?: keyword)?) argument '(\w+)'")
+_UNEXPECTED = re.compile(r"([\w.<>]+)\.__init__\(\) got (?:an unexpected keyword|multiple values for(?: keyword)?) argument '(\w+)'")
 
 
 def _taken(cls: type[Actor]) -> list[str]:

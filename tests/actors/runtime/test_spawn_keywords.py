@@ -49,6 +49,16 @@ class Wrong(Base):
         dict(**options).get(*options)  # a TypeError of its own, and none of the call
 
 
+class Client:
+    def __init__(self, host: str) -> None:
+        self.host = host
+
+
+class Having(rt.Actor):
+    def __init__(self, **options: Any) -> None:
+        self.client = Client(**options)
+
+
 @pytest.mark.parametrize(
     ("cls", "arguments", "options", "text"),
     [
@@ -78,6 +88,9 @@ async def test_a_constructors_own_type_error_is_its_own(host: Host) -> None:
     async with host.system() as system:
         with pytest.raises(TypeError) as caught:
             await system.spawn(Wrong, [], one=1, two=2, three=3)
+        assert not isinstance(caught.value, rt.RetinueError)
+        with pytest.raises(TypeError, match="Client.*hots") as caught:  # of something that it makes
+            await system.spawn(Having, hots="x")
         assert not isinstance(caught.value, rt.RetinueError)
 
 
