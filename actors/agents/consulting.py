@@ -93,7 +93,9 @@ async def _asked(turn: Turn, call: ToolCall, seat: Seat, request: Any) -> ToolRe
     except ApprovalRequired as required:
         if required.run is None or not required.requests:
             return ToolResult.failed("denied", f"not permitted: {tool.name} needs a person's approval, and nobody can be asked here")
-        waits = ParkedCall(call, required.requests, inner=required.run)
+        waits = ParkedCall(call, required.requests, inner=required.run, agent=seat.agent)
+        if turn.inner is None:
+            turn.inner = {}
         if turn.parked is not None:
             turn.home.note_waiting(turn.parked, waits)
         return waits

@@ -6,6 +6,7 @@ tools; the session never sees a token. When it goes on, the very calls that wait
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,14 +24,14 @@ from retinue.capabilities.tool_results import ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError, RetinueError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from retinue.actors.agents.definition import Seat
     from retinue.actors.agents.run import Turn
     from retinue.actors.llm.messages import ToolCall
     from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["Decided", "give_up", "new_run_id", "park", "resume_call", "session_of", "wait_for"]
+__all__ = ["Decided", "give_up", "give_up_soon", "new_run_id", "park", "resume_call", "session_of", "wait_for"]
 
 LOOK_AGAIN: Final = 60.0
 """Seconds after which a run that waits looks at the desk once more, whatever it has heard."""
@@ -63,6 +64,14 @@ async def give_up(agent: Any, run: str, subject: str | None = None, tenant: str 
         await agent.ask(Cancel(session_of(run), run, subject, tenant), timeout=GIVING_UP)
     except RetinueError:  # it has ended, or does not let go of it: it can be cancelled there
         return
+
+
+def give_up_soon(waiting: Iterable[Any], subject: str | None = None, tenant: str | None = None) -> None:
+    """As `give_up`, without waiting for it, for those of some calls that wait for an agent within: it hears of it before all that it is asked from now on."""
+    for call in waiting:
+        if call.__class__ is ParkedCall and call.inner is not None and call.agent is not None:
+            with contextlib.suppress(RetinueError):  # it has ended, or the authority has: it can be cancelled there
+                call.agent.tell(Cancel(session_of(call.inner), call.inner, subject, tenant))
 
 
 async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[ParkedCall]) -> ApprovalRequired:

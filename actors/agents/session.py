@@ -33,7 +33,7 @@ from retinue.actors.agents.message import (
     Step,
     StreamRun,
 )
-from retinue.actors.agents.parking import session_of
+from retinue.actors.agents.parking import give_up_soon, session_of
 from retinue.actors.agents.passing import events_of
 from retinue.actors.agents.run import Turn, narrower
 from retinue.actors.agents.spans import run_begins, run_ends
@@ -223,6 +223,9 @@ class Session(Actor):
         finally:
             if turn.parked is not None and not turn.settled:
                 self._note_spent(turn)
+            if turn.inner is not None:
+                kept = {waiting.inner for parked in self._state.parked.values() for waiting in parked.waiting}
+                give_up_soon(each for each in turn.outcomes.values() if each.__class__ is ParkedCall and each.inner not in kept)
 
     # -- memory --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -238,6 +241,7 @@ class Session(Actor):
         """Forgets everything."""
         self._check_own(message.session, message)
         self._alone(message.path)
+        self._let_go(message)
         self._keeper.drop(self._key)
         security = self.ctx.security
         owner, tenant = (message.subject, message.tenant) if message.subject else (security.subject, message.tenant or security.tenant)
@@ -259,6 +263,7 @@ class Session(Actor):
         items = load_state_dict(message.state)[""]
         turns = max((item.turn for item in items if isinstance(item, Step)), default=0)
         before = self._state
+        self._let_go(message)
         self._put(SessionState(tuple(items), turn=max(turns, before.turn), has_artifacts=before.has_artifacts))
 
     @handler(raises=Exception, open_to_all=True)
@@ -268,8 +273,14 @@ class Session(Actor):
         state = self._state
         if not state.parked or (message.run is not None and message.run not in state.parked):
             return False
+        self._let_go(message)
         self._put(SessionState(state.items, turn=state.turn, has_artifacts=state.has_artifacts))
         return True
+
+    def _let_go(self, message: Cancel | ClearMemory | LoadState) -> None:
+        """Nobody goes on with what is parked here, nor with what is parked in agents within because of that."""
+        for parked in self._state.parked.values():
+            give_up_soon(parked.waiting, message.subject, message.tenant)
 
     def _alone(self, path: str) -> None:
         if path:
@@ -338,7 +349,9 @@ class Session(Actor):
 
     def note_waiting(self, run: str | None, waiting: ParkedCall) -> None:
         """It was not: it waits for a person."""
-        self._change(run, waiting.call.id, call=waiting.call, begun=False, requests=waiting.requests, inner=waiting.inner)
+        self._change(
+            run, waiting.call.id, call=waiting.call, begun=False, requests=waiting.requests, inner=waiting.inner, agent=waiting.agent
+        )
 
     def note_done(self, run: str | None, call_id: str, result: ToolResult) -> None:
         """It was carried out, and hooks look at what came of it."""

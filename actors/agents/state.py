@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -17,6 +17,9 @@ from retinue.capabilities.looping import LoopDetector
 from retinue.capabilities.tool_results import ToolResult
 from retinue.mailbox.constructors import quicken
 from retinue.security.approvals import ApprovalRequest
+
+if TYPE_CHECKING:
+    from retinue.actors.runtime.ref import Ref
 
 __all__ = ["EMPTY", "NONE", "ParkedCall", "ParkedRun", "SessionState"]
 
@@ -31,6 +34,7 @@ class ParkedCall:
         begun: Whether it was begun after a consent; one that was begun and has no result may or may not have been done.
         result: What came of it, where hooks have not let it pass yet.
         inner: The run that is parked in the agent that the tool stands for.
+        agent: That agent.
     """
 
     __immutable__ = True
@@ -40,6 +44,7 @@ class ParkedCall:
     begun: bool = False
     result: ToolResult | None = None
     inner: str | None = None
+    agent: Ref[Any] | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -155,6 +156,73 @@ async def test_a_run_within_that_fails_after_a_decision_is_given_up_and_who_wait
         assert sender.sent == ["bob"]
         assert sorted(answer.content.removeprefix("done: ").split("; ")) == ["answered", "ask_helper failed: ModelError: down"]
         assert (await helper.ask("and now?")).content == "answered"  # nobody could have gone on with the run that has failed
+
+
+@pytest.mark.parametrize(
+    "given_up", [rt.Cancel(), rt.ClearMemory(), rt.LoadState({"memory": []}), rt.Cancel(subject="ada"), rt.ClearMemory(subject="ada")],
+    ids=["cancel", "clear", "load", "cancel by root", "clear by root"],
+)  # fmt: skip
+async def test_who_gives_the_outer_run_up_gives_up_what_is_parked_within(given_up: Any) -> None:
+    sender = Sender()
+    async with rt.ActorSystem("tools") as system:
+        boss = await boss_of(system, rt.agent_tool(await sender.agent(system, "bob"), name="ask_helper"), "1")
+        whose = {} if given_up.subject is None else {"context": system.authority.mint("ada", ["**"])}
+        first = await parked_by(boss, "go", **whose)
+        assert await boss.ask(given_up) in (True, None)
+        again = await parked_by(boss, "go", **whose)  # the helper is asked anew, and not refused because somebody is waited for
+        await system.approvals.approve(again.requests[0].id, reviewer="carol")
+        assert (await boss.ask(rt.Resume(again.run), **whose)).content == "done: yes"
+        assert again.run != first.run and sender.sent == ["bob"]
+
+
+@pytest.mark.parametrize("how", ["fails", "cancelled", "left"])
+async def test_a_run_that_ends_beside_a_call_that_waits_gives_up_what_is_parked_within(how: str) -> None:
+    sender, began, ended = Sender(), trio.Event(), trio.Event()
+
+    async def other() -> str:
+        """Does something else."""
+        await began.wait()
+        if how != "fails":
+            await trio.sleep_forever()
+        return "over"
+
+    @rt.hook("after_tool_result")
+    def look(context: rt.HookContext) -> object:
+        return rt.Block("enough") if context.payload.text == "over" else rt.Continue()
+
+    def model(request: llm.Complete) -> llm.Completion | str:
+        if request.messages[-1].content == "both":
+            return llm.tool_calls(("ask_helper", {"message": "x"}), ("other", {}))
+        return llm.tool_calls(("ask_helper", {"message": "y"})) if request.messages[-1].role == "user" else request.messages[-1].content
+
+    async with rt.ActorSystem("tools") as system:
+        helper = await system.spawn(
+            llm.Scripted, lambda request: llm.tool_calls(("send", {"to": "bob"})) if "x" in request.messages[-1].content else "free"
+        )
+        tool = rt.agent_tool(rt.Agent.spec(model=helper, tools=[sender.tool]), name="ask_helper")
+        scripted = await system.spawn(llm.Scripted, model)
+        boss = await system.spawn(rt.Agent, model=scripted, tools=[tool, other], hooks=[look], name="boss")
+
+        async def go() -> None:
+            with trio.CancelScope() as scope:
+                scopes.append(scope)
+                with pytest.raises((rt.HookBlocked, rt.RunCancelled)) if how != "left" else contextlib.nullcontext():
+                    await boss.ask("both")
+            ended.set()
+
+        scopes: list[trio.CancelScope] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(go)
+            while not await system.approvals.pending():
+                await trio.sleep(0.01)
+            began.set()
+            if how == "cancelled":
+                assert await boss.ask(rt.Cancel())
+            elif how == "left":
+                scopes[0].cancel()
+            await ended.wait()
+        assert (await boss.ask("and now?")).content == "free"
+        assert sender.sent == []
 
 
 async def test_an_actor_that_knows_messages_alone_is_asked_by_an_agent_that_waits_for_people_too() -> None:
