@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each of the checkers reads all libraries first
+
 CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
 
 
