@@ -104,7 +104,7 @@ def runs(data_dir: Path, last: int, everything: bool, as_json: bool) -> None:
         found = []
         latest, left_out = file.latest(last, plain=everything)
         for trace_id in reversed(latest):
-            summary = summed(file.read(trace_id))
+            summary = summed(file.read(trace_id, said=False))
             states = states_of(data_dir, summary)
             if as_json:
                 found.append(summary_data(summary, states))
@@ -126,7 +126,7 @@ def _line(summary: Summary, states: Mapping[str, str]) -> str:
     waiting = pending(summary, states)
     status = {"ok": "ok", "error": "failed", "waits": "waits" if waiting else "decided", "unfinished": "not ended"}[summary.status]
     what = harmless(title(summary)[:WIDEST]) + ("…" if len(title(summary)) > WIDEST else "")
-    parts = [f"{summary.trace.short}  {moment(summary.started_ns)}  {status:<9}  {length(summary.duration_ns):>9}  {what}"]
+    parts = [f"{harmless(summary.trace.short)}  {moment(summary.started_ns)}  {status:<9}  {length(summary.duration_ns):>9}  {what}"]
     if summary.models.calls:
         parts.append(f"{counted(summary.models.calls, 'model call')}, {tokens(summary.models)} tokens, {cost(summary.models)}")
     if summary.tools.calls:

@@ -13,7 +13,9 @@
   // What is not seen, or turns the direction of what follows, is an escape. Line ends stay where there is room for them.
   const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
   const escaped = (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0");
-  const text = (value) => String(value).replace(UNSEEN, escaped);
+  // A part of what was recorded may be an object with a toString that is no function.
+  const words = (value) => typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);
+  const text = (value) => words(value).replace(UNSEEN, escaped);
   const line = (value) => text(value).replace(/[\n\t]/g, (c) => (c === "\n" ? "\\n" : "\\t"));
 
   function make(tag, name, content) {
@@ -243,7 +245,7 @@
       const value = TALK.includes(name) || name.startsWith("gen_ai.tool.call.") ? parsed(given[name]) : given[name];
       if (TALK.includes(name) && Array.isArray(value) && value.every((one) => one && typeof one === "object")) large.push([name, value, true]);
       else if (typeof value === "object" && value !== null && !(Array.isArray(value) && value.every((one) => typeof one !== "object"))) large.push([name, JSON.stringify(value, null, 1), false]);
-      else if (String(value).length > 200 || String(value).includes("\n")) large.push([name, value, false]);
+      else if (words(value).length > 200 || words(value).includes("\n")) large.push([name, value, false]);
       else pair(list, name, Array.isArray(value) ? value.join(", ") : value);
     }
     into.append(list);

@@ -41,6 +41,11 @@ HOW: Final = (
 
 _TEXT_COLUMNS: Final = ("attributes", "events")
 
+_WITHOUT_WORDS: Final = (
+    "CASE WHEN length({0}) > 2000 AND json_valid({0}) THEN json_remove({0}, '$.\"gen_ai.input.messages\"', '$.\"gen_ai.output.messages\"',"
+    " '$.\"gen_ai.tool.call.arguments\"', '$.\"gen_ai.tool.call.result\"') ELSE {0} END"
+)
+
 
 @attrs.frozen
 class Trace:
@@ -94,7 +99,8 @@ class TraceFile:
             plain: Whether traces are among them that have messages alone: no agent, no model and no tool. Where the file has no others, they are in any case.
         """
         rows = self._all(
-            "SELECT trace_id, MAX(instr(attributes, '\"gen_ai.operation.name\"') > 0) FROM spans GROUP BY trace_id ORDER BY MIN(started_ns) DESC, trace_id",
+            "SELECT trace_id, MAX(instr(attributes, '\"gen_ai.operation.name\"') > 0) FROM spans WHERE typeof(trace_id) = 'text'"
+            " GROUP BY trace_id ORDER BY MIN(started_ns) DESC, trace_id",
             (),
         )
         found = [str(row[0]) for row in rows if plain or row[1]] or [str(row[0]) for row in rows]
@@ -129,10 +135,20 @@ class TraceFile:
         shared = max((_alike(one, trace_id) for one in every[max(0, place - 1) : place + 2] if one != trace_id), default=0)
         return trace_id[: max(SHORTEST, shared + 1)]
 
-    def read(self, trace_id: str) -> Trace:
-        """All spans of a run."""
+    def read(self, trace_id: str, *, said: bool = True) -> Trace:
+        """All spans of a run.
+
+        Args:
+            trace_id: Its id.
+            said: Whether with what people and models said, which is most of a file that has it, and takes most of the time.
+        """
+        kept = dict.fromkeys(COLUMNS, "{}")
+        if not said:
+            kept["attributes"] = _WITHOUT_WORDS
         limited = ", ".join(
-            f"CASE WHEN length({name}) > {MOST_ATTRIBUTE_CHARACTERS} THEN 'too large' ELSE {name} END" if name in _TEXT_COLUMNS else name
+            f"CASE WHEN length({name}) > {MOST_ATTRIBUTE_CHARACTERS} THEN 'too large' ELSE {kept[name].format(name)} END"
+            if name in _TEXT_COLUMNS
+            else name
             for name in COLUMNS
         )
         rows = self._all(f"SELECT {limited} FROM spans WHERE trace_id = ? ORDER BY started_ns, span_id LIMIT {MOST_SPANS}", (trace_id,))  # noqa: S608 - our own names
@@ -153,7 +169,9 @@ class TraceFile:
     def _every(self) -> list[str]:
         """All ids, sorted: those that are most alike stand side by side."""
         if self._ids is None:
-            self._ids = sorted({str(row[0]) for row in self._all("SELECT DISTINCT trace_id FROM spans", ())})
+            self._ids = sorted(
+                {str(row[0]) for row in self._all("SELECT DISTINCT trace_id FROM spans WHERE typeof(trace_id) = 'text'", ())}
+            )
         return self._ids
 
     def _unknown(self, wanted: str) -> TraceFileError:

@@ -31,6 +31,9 @@ COLUMNS: Final = (
 MOST_ATTRIBUTE_CHARACTERS: Final = 4_000_000
 """Characters of one span's attributes, and of its events, that are read; longer ones are left out, and that is noted."""
 
+DEEPEST: Final = 100
+"""Levels of a span's attributes, or of its events, that are read."""
+
 _KINDS: Final[Mapping[str, Kind]] = {
     "invoke_agent": "agent",
     "create_agent": "agent",
@@ -118,9 +121,9 @@ class Span:
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> int | None:
-        """An attribute that is a whole number of 0 or more, else None."""
+        """An attribute that is a whole number of 0 or more, and none that no endpoint takes, else None."""
         value = self.attributes.get(name)
-        return value if type(value) is int and value >= 0 else None
+        return value if type(value) is int and 0 <= value < 2**63 else None
 
     def texts(self, name: str) -> tuple[str, ...]:
         """An attribute that is a list of texts, or one text; else ()."""
@@ -178,11 +181,32 @@ def _time(value: Any) -> int | None:
 def _read(text: Any, what: str, notes: list[str]) -> Any:
     if text is None or text == "":
         return None
+    if not isinstance(text, str):
+        return text
     try:
-        return json.loads(text) if isinstance(text, str) else text
+        found = json.loads(text, parse_constant=str, parse_float=_finite)
     except (ValueError, RecursionError):
         notes.append(f"its {what} cannot be read")
         return None
+    if text.count("[") + text.count("{") > DEEPEST and not _is_flat(found):
+        notes.append(f"its {what} are left out: nested deeper than {DEEPEST} levels")
+        return None
+    return found
+
+
+def _finite(text: str) -> float | str:
+    """A number, or its text where it is beyond any."""
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def _is_flat(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [each for one in level if isinstance(one, dict | list) for each in (one.values() if isinstance(one, dict) else one)]
+        if not level:
+            return True
+    return False
 
 
 def _object(text: Any, notes: list[str]) -> Mapping[str, Any]:

@@ -44,7 +44,7 @@ def shown(
     width = max(width, NARROWEST)
     yield from _head(summary, states or {})
     if others:
-        yield f"  goes on, or began, in {', '.join(others)}"
+        yield f"  goes on, or began, in {', '.join(map(harmless, others))}"
     yield ""
     labels = list(_labels(summary.roots))
     chosen = labels[:most] if most else labels
@@ -62,7 +62,7 @@ def shown(
 
 
 def _head(summary: Summary, states: Mapping[str, str]) -> Iterator[str]:
-    yield f"run {summary.trace.trace_id}"
+    yield f"run {harmless(summary.trace.trace_id)}"
     yield f"{harmless(title(summary))}: {status_words(summary, states)}, {moment(summary.started_ns)} UTC, {length(summary.duration_ns)}"
     root = summary.root
     whose = [f"{what} {harmless(text)}" for what, text in _whose(root)] if root is not None else []
