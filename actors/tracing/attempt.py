@@ -20,7 +20,7 @@ class Overdue(Exception):
 class Attempt:
     """What an exporting thread is doing at an endpoint, one thing at a time, and what ends it from another thread."""
 
-    __slots__ = ("_lock", "_number", "_overdue", "_running", "_socket")
+    __slots__ = ("_lock", "_number", "_overdue", "_running", "_socket", "_timers")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,6 +28,7 @@ class Attempt:
         self._running = False
         self._overdue = False
         self._socket: socket.socket | None = None
+        self._timers: list[threading.Timer] = []  # of what is going on
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -35,7 +36,7 @@ class Attempt:
         with self._lock:
             self._number += 1
             self._running, self._overdue = True, False
-            timer = self._timer(seconds)
+            self._start_timer(seconds)
         try:
             yield
         except Exception as error:
@@ -45,7 +46,9 @@ class Attempt:
         finally:
             with self._lock:
                 self._running = False
-            timer.cancel()
+                timers, self._timers = self._timers, []
+            for timer in timers:
+                timer.cancel()
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
         """What httpcore tells of an attempt: it has a connection."""
@@ -64,7 +67,7 @@ class Attempt:
         """Ends what is going on now after so many seconds."""
         with self._lock:
             if self._running:
-                self._timer(seconds)
+                self._start_timer(seconds)
 
     def close(self) -> None:
         """Lets go of the connection."""
@@ -73,12 +76,12 @@ class Attempt:
         if last is not None:
             last.close()
 
-    def _timer(self, seconds: float) -> threading.Timer:
+    def _start_timer(self, seconds: float) -> None:
         timer = threading.Timer(seconds, self._end, (self._number,))
         timer.name = "retinue traces"
         timer.daemon = True
         timer.start()
-        return timer
+        self._timers.append(timer)
 
     def _end(self, number: int) -> None:
         with self._lock:

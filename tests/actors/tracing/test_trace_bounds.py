@@ -19,6 +19,7 @@ from openai_loopback import Answer, Asked, loopback
 from retinue import llm
 from retinue.actors.llm.spans import input_messages
 from retinue.actors.tracing import exporting, otlp, spans, sqlite, tracer
+from retinue.actors.tracing.attempt import Attempt
 from trace_reading import read_spans
 
 OK: Answer = (200, {"content-type": "application/x-protobuf"}, b"")
@@ -264,3 +265,14 @@ async def test_no_thread_stays_at_an_endpoint_that_drips_when_the_system_has_end
             thread.join(max(0.0, until - time.monotonic()))
         assert not any(thread.is_alive() for thread in left)
     assert "1 spans of the system 'drip' could not be exported" in caplog.text
+
+
+def test_an_attempt_that_is_hurried_and_comes_back_leaves_no_timer_behind() -> None:
+    attempt, before = Attempt(), set(threading.enumerate())
+    with attempt.within(60):
+        attempt.hurry(30)
+    attempt.hurry(30)  # nothing is going on
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+    assert set(threading.enumerate()) <= before
+    attempt.close()
