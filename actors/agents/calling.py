@@ -27,6 +27,8 @@ from retinue.actors.agents.message import Step
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall
 from retinue.actors.llm.messages import ToolCall
+from retinue.actors.runtime.current import current
+from retinue.actors.runtime.cycles import turn_one_away
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.actors.runtime.listening import FromChildren
 from retinue.actors.runtime.tracing import hinted
@@ -80,6 +82,8 @@ async def all_at_once(
                     event = await told.get()
                     if event is None:
                         left -= 1
+                        if left:
+                            turn_one_away(current())
                     elif event.__class__ is trio.Event:  # of an agent that waits until what it has told is taken
                         event.set()
                     elif turn.streamed:

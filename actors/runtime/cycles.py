@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trio.lowlevel import current_task
 
-from retinue.actors.runtime.asks import TakenSlot
+from retinue.actors.runtime.asks import DONE, TakenSlot
 from retinue.actors.runtime.cell import RUNNING, Cell
 from retinue.actors.runtime.current import Delivery, current_variable
 from retinue.actors.runtime.errors import ActorStopped, AskCycle
@@ -20,7 +20,17 @@ from retinue.actors.runtime.listening import is_listening
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["add_wait", "below", "check_cycle", "check_forward", "check_restarting", "drop_wait", "restarting_error", "waits_for"]
+__all__ = [
+    "add_wait",
+    "below",
+    "check_cycle",
+    "check_forward",
+    "check_restarting",
+    "drop_wait",
+    "restarting_error",
+    "turn_one_away",
+    "waits_for",
+]
 
 
 def add_wait(turn: Delivery, awaited: Delivery) -> None:
@@ -76,6 +86,21 @@ def check_forward(turn: Delivery, target: Cell, what: str) -> None:
         add_wait(asker, turn)
 
 
+def turn_one_away(turn: Delivery) -> bool:
+    """Ends one of the asks that a turn's child tasks wait for, with AskCycle, where none of them can go on any more: one could when they were raced, and has ended
+    since. For the task that listens to them, at each such end. Returns whether there was such a ring.
+    """
+    if turn.suspension is None or not _all_stuck(turn, turn, turn.suspension.task, set(), [], counted=False):
+        return False
+    waits = turn.waits
+    for one in sorted(waits, key=lambda each: each.cell.path) if isinstance(waits, set) else [waits]:
+        slot: Any = None if one is None else one.slot.real if isinstance(one.slot, TakenSlot) else one.slot
+        if one is not None and slot is not None and slot.stage < DONE:
+            slot.turn_away(AskCycle(_text([turn.cell, one.cell], f"the ask of {one.cell.path} for {type(one.message).__qualname__}")))
+            return True
+    return False
+
+
 def check_restarting(asker: Cell, target: Cell, message: Any) -> None:
     """Raises ActorStopped where the target waits for the asker to end, so that its new incarnation cannot answer before: a ring of another kind."""
     if target.extra is not None and target.extra.restarting and below(asker, target):
@@ -124,8 +149,10 @@ def _stuck(cell: Cell, asker: Delivery, asking: trio.lowlevel.Task, seen: set[Ce
     return False
 
 
-def _all_stuck(turn: Delivery, asker: Delivery, asking: trio.lowlevel.Task, seen: set[Cell], path: list[Cell]) -> bool:
-    """Whether no task of the turn can go on; `asking` counts as waiting already.
+def _all_stuck(
+    turn: Delivery, asker: Delivery, asking: trio.lowlevel.Task, seen: set[Cell], path: list[Cell], *, counted: bool = True
+) -> bool:
+    """Whether no task of the turn can go on; `asking` counts as waiting already, unless it is not `counted`.
 
     A turn that has not suspended yet is on the stack of the asking task.
     """
@@ -138,9 +165,9 @@ def _all_stuck(turn: Delivery, asker: Delivery, asking: trio.lowlevel.Task, seen
     def stands(task: trio.lowlevel.Task) -> bool:
         ones = by_task.get(task)
         if ones is not None:  # several, where it waits for all subscribers of a topic: one that cannot go on is enough
-            if not any(not _is_deferred(one) and _stuck(one.cell, asker, asking, seen, path) for one in ones):
+            if not any(not _is_deferred(one) and not _is_answered(one) and _stuck(one.cell, asker, asking, seen, path) for one in ones):
                 return False
-        elif not (turn is asker and task is asking) and not _waits_for_children(task, turn):
+        elif not (counted and turn is asker and task is asking) and not _waits_for_children(task, turn):
             return False
         return all(stands(child) for child in _children(task, turn))  # any of them may still cancel the others
 
@@ -162,6 +189,14 @@ def _is_deferred(delivery: Delivery) -> bool:
     """Whether anybody may hold the reply slot by now: then nobody can tell who will answer, and there is no alarm."""
     slot = delivery.slot
     return isinstance(slot, TakenSlot) and slot.real is not None and slot.real.owner is not None
+
+
+def _is_answered(delivery: Delivery) -> bool:
+    """Whether the task that waited for it goes on, and has not come to it yet."""
+    slot = delivery.slot
+    if isinstance(slot, TakenSlot):
+        slot = slot.real
+    return slot is not None and slot.stage >= DONE
 
 
 def _children(task: trio.lowlevel.Task, turn: Delivery) -> list[trio.lowlevel.Task]:

@@ -8,6 +8,8 @@ from typing import Any, Final
 import trio
 
 from retinue.actors.agents.teams.journal import Branch, Parking, branch_in_force
+from retinue.actors.runtime.current import current
+from retinue.actors.runtime.cycles import turn_one_away
 from retinue.actors.runtime.listening import FromChildren
 
 __all__ = ["Failure", "at_once_in_order"]
@@ -81,6 +83,8 @@ async def at_once_in_order(
                 event = await told.get()
                 if event is None:
                     workers -= 1
+                    if workers:
+                        turn_one_away(current())
                 else:
                     outlet.taken()
                     await say(event)
