@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 import attrs
+import trio
 
 from retinue.actors.llm.completion import Completion
 from retinue.actors.llm.errors import EmptyReply, ModelInterrupted, ModelRefused, StreamTruncated
@@ -25,6 +26,7 @@ from retinue.actors.llm.tool_mode_request import Firmness, has_tools, rewritten
 __all__ = ["ToolMode"]
 
 _MOST_KEPT = 32
+_KNOWN_FOR = 600.0  # seconds; then the strongest form is tried again, for it may have been something else that was refused
 _FORM_REFUSED = (400, 422)  # the statuses with which servers refuse a schema that they cannot hold a model to
 _STEPS: dict[str, tuple[Firmness, ...]] = {"schema": ("exact", "loose", "told"), "object": ("exact", "told"), "prompt": ("told",)}
 _WEAKER = {
@@ -51,8 +53,8 @@ class ToolMode:
     """Answers requests with tools by a model without tool calls.
 
     Where the server refuses the form (a schema that its grammar cannot take), the model is held to a weaker one: first without the schemas
-    of the arguments, then by the instructions alone. That is told as `Retrying`, logged, and remembered for these tools. What the model
-    writes is checked by whoever runs the calls, as ever.
+    of the arguments, then by the instructions alone. That is told as `Retrying`, logged, and remembered for these tools, for ten minutes.
+    What the model writes is checked by whoever runs the calls, as ever.
 
     Args:
         output: How the server is asked for a form; see `Profile.output`.
@@ -67,7 +69,7 @@ class ToolMode:
     ) -> None:
         self._steps: tuple[Firmness, ...] = ("grammar", *_STEPS[output]) if grammar else _STEPS[output]
         self._where = where
-        self._known: dict[Any, int] = {}  # which step the server takes, where it is not the first
+        self._known: dict[Any, tuple[int, float]] = {}  # which step the server takes, where it is not the first, and since when
 
     def events(self, request: Complete, ask: Callable[[Complete], AsyncGenerator[ModelEvent, None]]) -> AsyncGenerator[ModelEvent, None]:
         """Ask, and return the answer's events.
@@ -86,7 +88,9 @@ class ToolMode:
         self, request: Complete, ask: Callable[[Complete], AsyncGenerator[ModelEvent, None]]
     ) -> AsyncGenerator[ModelEvent, None]:
         key = (request.tools, request.tool_choice, request.output)
-        step = self._known.get(key, 0)
+        step, since = self._known.get(key, (0, 0.0))
+        if step and trio.current_time() - since > _KNOWN_FOR:
+            step = 0
         charge = current_charge()
         while True:
             begun = False
@@ -113,10 +117,15 @@ class ToolMode:
             yield Retrying(reason, step + 1, 0.0, ModelRefused.code)
 
     def _remember(self, key: object, step: int) -> None:
-        if step and self._known.get(key) != step:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            self._known[key] = step
+        known = self._known.get(key, (0, 0.0))
+        if step == known[0]:
+            return
+        if not step:
+            del self._known[key]
+            return
+        if len(self._known) >= _MOST_KEPT:
+            self._known.clear()
+        self._known[key] = step, trio.current_time()
 
     async def _turned(
         self, request: Complete, firmness: Firmness, ask: Callable[[Complete], AsyncGenerator[ModelEvent, None]]

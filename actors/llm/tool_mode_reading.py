@@ -27,6 +27,7 @@ _BEGUN_CALL = re.compile(r'\{\s*"tool"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _BEGUN = re.compile(r'\{\s*(?:"(?:t(?:o(?:o(?:l"?)?)?)?|a(?:n(?:s(?:w(?:e(?:r"?)?)?)?)?)?)?\s*:?\s*)?')
 _AROUND = re.compile(r"(?:[\s,]|```[A-Za-z]*)*")
 _LONGEST_HEAD = 1024  # characters in which the beginning of a call is looked for while it comes; what has more is read at its end
+_MOST_OBJECTS = 1024  # of one reply that are read; what comes after them is words
 _DECODER = json.JSONDecoder()
 
 
@@ -285,22 +286,24 @@ class ReplyReader:
 
     def _read(self, text: str, found: list[ModelEvent]) -> None:
         """Read what was not read while it came: objects in another order, several, or none."""
+        at = objects = 0  # what is read stays where it is: a reply may be long, and its objects many
         if text.startswith("["):
-            several = _decoded(text)
+            several = _decoded(text, 0)
             if several is not None and all(isinstance(each, dict) and ("tool" in each or "answer" in each) for each in several[0]):
                 for each in several[0]:
                     self._take(each, "", found)
-                text = text[several[1] :]
-        while text.startswith("{"):
-            one = _decoded(text)
+                at = several[1]
+        while text.startswith("{", at) and objects < _MOST_OBJECTS:
+            one = _decoded(text, at)
             if one is None:
-                self._break_off(text, found)
+                self._break_off(text[at:], found)
                 return
-            self._take(one[0], text[: one[1]], found)
+            self._take(one[0], text[at : one[1]], found)
             around = _AROUND.match(text, one[1])
             assert around is not None
-            text = text[around.end() :]
-        self._say(text, found)
+            at = around.end()
+            objects += 1
+        self._say(text[at:], found)
 
     def _take(self, said: dict[str, Any], written: str, found: list[ModelEvent]) -> None:
         name = said.get("tool")
@@ -329,9 +332,9 @@ class ReplyReader:
             self._add(f"\n{text}" if self._text else text, found)
 
 
-def _decoded(text: str) -> tuple[Any, int] | None:
+def _decoded(text: str, at: int) -> tuple[Any, int] | None:
     try:
-        return _DECODER.raw_decode(text)
+        return _DECODER.raw_decode(text, at)
     except (ValueError, RecursionError):
         return None
 

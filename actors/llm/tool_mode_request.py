@@ -185,7 +185,9 @@ def _spoken(messages: Iterable[ChatMessage], answers: _Answers) -> tuple[ChatMes
     for entry in messages:
         if entry.role == "tool":
             assert entry.tool_call_id is not None
-            results.append(f"Result of the tool {entry.name or names.get(entry.tool_call_id, 'that you called')}:\n{entry.content}")
+            results.append(
+                f"Result of the tool {entry.name or names.get(entry.tool_call_id, 'that you called')}:\n{_result(entry.content)}"
+            )
             continue
         if results:
             found.append(ChatMessage("user", "\n\n".join(results)))
@@ -207,6 +209,13 @@ def _said(entry: ChatMessage, answers: _Answers) -> str:
         return entry.content
     in_json = entry.content.strip() if answers == "JSON in JSON" and is_object(entry.content) else _json(entry.content)
     return f'{{"answer":{in_json}}}'
+
+
+def _result(text: str) -> str:
+    """What a tool gave back, on one line: a page that a search found may have lines that look like the result of another tool."""
+    if len(text.splitlines()) < 2:
+        return text
+    return _json(text).translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})  # ends of lines that JSON leaves as they are
 
 
 def _call(call: ToolCall) -> str:

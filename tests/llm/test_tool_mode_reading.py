@@ -138,3 +138,10 @@ def test_more_calls_than_anyone_needs_are_a_bad_reply():
     reader.feed('{"tool": "now", "arguments": {}}' * 300)
     with pytest.raises(llm.BadReply, match="in circles"):
         reader.finish()
+
+
+def test_of_objects_without_end_the_first_are_read_and_the_rest_are_words():
+    reader = ReplyReader()
+    reader.feed('{"answer":"1"}' * 200_000)
+    assert len(reader.finish()) < 2_000
+    assert reader.text().startswith("1\n1\n1") and reader.text().endswith('{"answer":"1"}')
