@@ -72,17 +72,21 @@ class AgentSpec:
         """For the twins of a system."""
         return attrs.evolve(self, arguments=unwrap(self.arguments), options=unwrap(dict(self.options)))
 
-    async def spawn(self, ctx: ActorContext, name: str, keeper: Keeper | None = None) -> Ref[Any]:
+    async def spawn(self, ctx: ActorContext, name: str, keeper: Keeper | None = None, former: Ref[Any] | None = None) -> Ref[Any]:
         """Spawns it as a child. Raises what its constructor and `on_start` raise.
 
         Args:
             ctx: Of the actor whose child it becomes.
             name: Its name.
             keeper: Where what it remembers is already.
+            former: A child in whose place it comes, within the same authority: not that of whoever asks for the change.
         """
         options = dict(self.options)
         if keeper is not None:
             options["sessions"] = keeper
+        if former is not None:
+            cell = ctx._cell
+            return await cell.kernel.spawn(cell, self.cls, self.arguments, options, name, None, None, None, former._cell)
         return await ctx.spawn(self.cls, *self.arguments, name=name, grant=self.grant, **options)
 
 

@@ -11,8 +11,8 @@ both, and has the labels of both.
 3. *Nobody's turn*. The task that entered the system, its children and the twins act under the root context, or any of the system's. Whoever else sends (a foreign
    thread, another system's actor, a system task of trio) has no authority, and must pass a context.
 4. *Birth* (`child_grant`). A child's grant is its spawner's authority at that moment, narrowed by what was asked, and one less deep. A restart uses the stored grant.
-   So do the workers of a pool, whoever takes the place of one, and the instances of virtual actors: whose message wakes one says nothing about its grant. Who finds an
-   actor by the receptionist has an address, and no authority.
+   So do the workers of a pool, whoever takes the place of one, the instances of virtual actors, and a child that its parent puts in the place of another one of its own
+   (`inherited`): whose message wakes or changes one says nothing about its grant. Who finds an actor by the receptionist has an address, and no authority.
 5. *Answers* (`answered`). An answer carries data and labels, never authority: the turn that asked has the labels of the turn that answered from then on. Errors are
    answers too. Labels are only ever added (`taint`), so whatever the turn sends later carries them.
 6. *Several parents* (`fan_in`). What several contexts have caused goes out under all of them.
@@ -54,6 +54,7 @@ __all__ = [
     "from_outside",
     "guard",
     "holding",
+    "inherited",
     "lasting",
     "lasts",
     "own_authority",
@@ -323,6 +324,21 @@ def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any, levels: int
     if asked is None and turn is kernel.roots and get_ident() == kernel.thread and kernel.root.permissions.limits is NO_LIMITS:
         return kernel.root  # as nearly always
     return _child_grant(kernel, turn, parent, asked, levels)
+
+
+@_on_record
+def inherited(kernel: Kernel, former: Cell, parent: Cell) -> SecurityContext:
+    """Rule 4: the grant of an actor that takes the place of another child of the same parent. Raises Denied for what is none, and Revoked, Expired."""
+    grant = former.grant
+    if former.parent is not parent:
+        raise Denied(
+            f"{parent.path} may not put an actor in the place of {former.path}, which is no child of its own",
+            path=parent.path,
+            subject=grant.subject,
+            reason="lineage",
+        )
+    check_alive(kernel, grant, parent)
+    return grant
 
 
 @_on_record

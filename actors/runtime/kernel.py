@@ -480,13 +480,14 @@ class Kernel(Scheduler):
         grant: Any,
         mailbox: Mailbox | None,
         supervision: Supervision | None,
+        former: Cell | None = None,
     ) -> Ref[Any]:
-        """Makes and starts an actor; returns once it has started. Raises what its start raises; nothing is left of it then."""
+        """Makes and starts an actor; returns once it has started. Raises what its start raises; nothing is left of it then. With the grant of `former`, if there is one."""
         self.breaths += 1
         if not self.breaths & 63:
             await self.breathe(trio.lowlevel.checkpoint)  # a loop of spawns must be one that can be cancelled
         turn = current()
-        security = derivation.child_grant(self, turn, parent, grant)
+        security = derivation.child_grant(self, turn, parent, grant) if former is None else derivation.inherited(self, former, parent)
         spec = self.spec(cls, supervision, mailbox, own=self.household.guardian is not None and self.household.owns(parent))
         cell = self.make_cell(parent, spec, name, security, (arguments, keywords) if arguments or keywords else None)
         if not spec.hooked:

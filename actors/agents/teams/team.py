@@ -57,6 +57,9 @@ OWN: Final = ("model", "router", "sessions")
 MOST_LEVELS: Final = 32
 """Levels of teams within each other: as many as actors live below each other."""
 
+SHOWN: Final = 200
+"""Characters of what a team is good for that `Describe` shows."""
+
 LOOKING: Final = 10.0
 """Seconds that a member has for saying what it is made of."""
 
@@ -78,7 +81,7 @@ class Team(Front):
     Args:
         members: Refs, and specs that the team spawns as its children, by name; or a list of them. See `Members`.
         limits: How much one run may use with all that it sets going; default: as much as the asker's authority permits.
-        description: What it is good for.
+        description: What it is good for; `Describe` shows it. (What a team that is a member is good for, its spec says, or its `Member`.)
         sessions: How many sessions are remembered; default 100,000.
         session_idle: Seconds after which an unused session's actor rests; default 900.
 
@@ -134,7 +137,7 @@ class Team(Front):
 
     # -- members -------------------------------------------------------------------------------------------------------------------------------------
 
-    async def _placed(self, member: Member, keeper: Keeper | None = None) -> Place:
+    async def _placed(self, member: Member, keeper: Keeper | None = None, former: Ref[Any] | None = None) -> Place:
         """The place of a new member, spawned where it is a spec."""
         spec = member.ref
         if not isinstance(spec, AgentSpec):
@@ -144,7 +147,7 @@ class Team(Front):
         name = member.name
         if self._made or name in OWN:  # those that were here before may be ending still
             name = f"{name}~~{self._made}"
-        ref = await spec.spawn(self.ctx, name, keeper)
+        ref = await spec.spawn(self.ctx, name, keeper, former)
         return Place(attrs.evolve(member, ref=ref), spec, keeper)
 
     @handler(requires=MANAGE, raises=Exception)
@@ -186,7 +189,8 @@ class Team(Front):
         if "sessions" in message.options:
             raise DefinitionError(f"{self._path}: sessions= of a member stays as it was made, for its memory does")
         self._made += 1
-        new = await self._placed(attrs.evolve(member, ref=spec.with_options(message.options)), place.keeper)
+        changed = attrs.evolve(member, ref=spec.with_options(message.options))
+        new = await self._placed(changed, place.keeper, place.member.ref)  # whoever edits it gives it no authority, and takes none
         self.ctx.start_soon(_retire, place, *place.replace(new))
 
     @handler(requires=MANAGE, raises=Exception)
@@ -224,7 +228,8 @@ class Team(Front):
         return None
 
     async def _describe(self, deferred: Deferred, levels: int) -> None:
-        lines = [f"{type(self).__name__}("]
+        about = " ".join(self.description.split())[:SHOWN]
+        lines = [f"{type(self).__name__}(" + (f"  # {about}" if about else "")]
         for member in self._roster:
             if not deferred.wanted:  # whoever asked has given up: a team that is within itself several times would go on for long
                 return

@@ -92,3 +92,52 @@ async def test_whoever_names_himself_reads_his_own_state_of_a_team() -> None:
             assert [item["content"] for item in (await team.ask(asked, context=ada))["memory"]] == ["hello", "noted"]
         with pytest.raises(rt.Denied):
             await team.ask(rt.GetState("0", "bob"), context=ada)
+
+
+async def test_a_member_that_is_edited_keeps_its_authority_whoever_edits_it() -> None:
+    async with rt.ActorSystem("desk") as system:
+        model = await system.spawn(llm.Scripted, "ok")
+        team = await system.spawn(rt.Sequential, {"w": rt.Agent.spec(model=model)})
+        ada, boss = (
+            system.authority.mint("ada", ["**"]),
+            system.authority.mint("boss", ["agents.manage", rt.limit(tokens=5_000), rt.label("edited")]),
+        )
+        await team.ask(rt.EditMember("w", options={"instructions": "Be brief."}), context=boss)
+        assert (await team.ask("hi", context=ada)).content == "ok"
+        [balance] = await system.budgets.balance(boss)
+        assert not balance.spent.tokens
+        system.authority.revoke(boss)
+        assert (await team.ask("hi", context=ada)).content == "ok"
+        assert (await team.ask("hi")).content == "ok"
+
+
+async def test_a_member_that_is_edited_has_no_more_authority_than_before() -> None:
+    paid: list[str] = []
+
+    @rt.tool(requires="bank.pay")
+    def pay() -> str:
+        """Pays."""
+        paid.append("paid")
+        return "paid"
+
+    async with rt.ActorSystem("desk") as system:
+        model = await system.spawn(
+            llm.Scripted, lambda request: llm.tool_calls(("pay", {})) if request.messages[-1].role == "user" else "ok"
+        )
+        spec = rt.Agent.spec(model=model, grant=["model.**"])
+        team = await system.spawn(rt.Sequential, {"w": spec})
+        for _ in range(2):  # it is the grant of the first that the third has
+            await team.ask(rt.EditMember("w", options={"tools": [pay]}))
+        await team.ask("hi")
+        assert not paid
+
+
+async def test_a_member_whose_authority_has_ended_cannot_be_edited() -> None:
+    async with rt.ActorSystem("desk") as system:
+        model = await system.spawn(llm.Scripted, "ok")
+        team = await system.spawn(rt.AgentDict, {})
+        boss = system.authority.mint("boss", ["**"])
+        await team.ask(rt.AddMember("w", rt.Agent.spec(model=model)), context=boss)
+        system.authority.revoke(boss)
+        with pytest.raises(rt.Revoked):
+            await team.ask(rt.EditMember("w", options={"instructions": "x"}))
