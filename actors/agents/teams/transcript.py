@@ -9,6 +9,7 @@ import attrs
 
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.outcomes import line
 
 __all__ = ["Transcript"]
 
@@ -77,7 +78,7 @@ class Transcript:
         if heard == self._number == self._end - 1:
             return self.message
         new = self._lines[max(0, heard - self._first) :]
-        texts = [_line(speaker, text) for speaker, text in new if speaker != member]
+        texts = [line(speaker, text) for speaker, text in new if speaker != member]
         left_out = self._first - heard
         if left_out > 0:
             texts.insert(0, f"({left_out} earlier lines are left out)")
@@ -86,7 +87,7 @@ class Transcript:
     def latest(self, count: int) -> str:
         """The last lines before this run's message, for whoever is to choose."""
         end = self._number - self._first
-        return "\n".join(_line(speaker, text) for speaker, text in self._lines[max(0, end - count) : end])
+        return "\n".join(line(speaker, text) for speaker, text in self._lines[max(0, end - count) : end])
 
     def keep(self, state: dict[str, Any], members: Iterable[str]) -> None:
         """Puts the talk into the state, without what all members have heard, what is too long, and who is no member any more."""
@@ -99,8 +100,3 @@ class Transcript:
             size -= len(lines.pop(0)[1])
             first += 1
         state[KEY] = {"first": first, "lines": [[speaker, text] for speaker, text in lines], "heard": heard}
-
-
-def _line(speaker: str, text: str) -> str:
-    """One line of the talk. The further ones of a text are indented, so that none of them reads as another speaker's."""
-    return f"{speaker}: " + "\n    ".join(text.splitlines())

@@ -293,10 +293,10 @@ async def test_a_team_says_what_it_is_made_of() -> None:
     async with rt.ActorSystem("teams") as system:
         kids = rt.AgentList.spec([scripted("x"), await system.spawn(Echo, [], "e")])
         members = {"writer": scripted("x"), "kids": kids, "empty": rt.AgentDict.spec()}
-        team = await system.spawn(rt.Sequential, members, name="team")
+        team = await system.spawn(rt.Sequential, members, description="Writes\nposts.", name="team")
         await team.ask(rt.PauseMember("writer"))
         assert await team.ask(rt.Describe()) == (
-            "Sequential(\n  (writer): Agent (paused)\n  (kids): AgentList(\n    (0): Agent\n    (1): actor\n  )\n  (empty): AgentDict()\n)"
+            "Sequential(  # Writes posts.\n  (writer): Agent (paused)\n  (kids): AgentList(\n    (0): Agent\n    (1): actor\n  )\n  (empty): AgentDict()\n)"
         )
 
 
