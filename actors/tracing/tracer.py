@@ -57,7 +57,7 @@ class OpenTelemetryTracer(Tracer):
         nothing: OpenTelemetry's context without a span.
     """
 
-    __slots__ = ("_ended", "_kernel", "_open", "_runs", "_sampler", "_ways", "contents", "nothing", "otel")
+    __slots__ = ("_ended", "_kernel", "_open", "_runs", "_sampler", "_told", "_ways", "contents", "nothing", "otel")
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class OpenTelemetryTracer(Tracer):
         self._open: dict[str, LiveSpan] = {}
         self._runs: OrderedDict[str, str] = OrderedDict()
         self._ended = 0
+        self._told = False
         self._sampler = sampler
         self.otel = otel
         self.contents = contents
@@ -131,7 +132,9 @@ class OpenTelemetryTracer(Tracer):
             if cls._span_begins is not None and span.recording:
                 cls._span_begins(cell.actor, span, message)
         except Exception:
-            _log.exception("%s: the span of a message could not be begun", cell.path)
+            if not self._told:
+                self._told = True
+                _log.exception("%s: the span of a message could not be begun. This is logged once", cell.path)
 
     def item(self, delivery: Delivery, item: Any) -> None:
         """The actor's say on an item of a stream."""
@@ -237,7 +240,7 @@ def _shut(processor: BatchSpanProcessor, watched: Watched) -> None:
     )  # it takes a time-out; OpenTelemetry promises only that of the processor, which has its own
     try:
         if inner is None:
-            processor.shutdown()
+            processor.shutdown()  # type: ignore[no-untyped-call]
         else:
             inner.shutdown(int(FLUSH_TIMEOUT * 1000))
     except Exception:
