@@ -60,9 +60,13 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
         if isinstance(sessions, Keeper):  # a member that was edited goes on with what it remembers
             self._keeper = sessions
         elif isinstance(sessions, bool) or not isinstance(sessions, int) or not 1 <= sessions <= 1_000_000:
-            raise DefinitionError(f"{kind}(sessions={sessions!r}): give how many sessions are remembered, 1 to 1,000,000")
+            raise DefinitionError(f"{kind}(sessions={sessions!r:.100}): give how many sessions are remembered, 1 to 1,000,000")
         else:
             self._keeper = Keeper(sessions)
+        if isinstance(idle, bool) or not isinstance(idle, int | float) or not idle > 0:
+            raise DefinitionError(
+                f"{kind}(session_idle={idle!r:.100}): give seconds, more than 0, or math.inf for sessions that never rest"
+            )
         self._running: dict[str, Interrupter] = {}
         self._vouchers = Vouchers()
         # The last authority that asked, for which session of its own, and the key of that.
@@ -236,6 +240,9 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
         name = checked_session(session, self._path)
         owner, of = security.subject, security.tenant
         if subject is not None or tenant is not None:
+            for what, value in (("subject", subject), ("tenant", tenant)):
+                if value is not None and not isinstance(value, str):
+                    raise BadInput(f"{self._path}: {what}= is a {type(value).__name__}: give a text, or leave it out")
             if not self.ctx.is_root and (subject not in (None, owner) or tenant not in (None, of)):
                 error = Denied(
                     f"{self._path}: only the system's own root authority may look into a session of another subject; leave subject= and tenant= out",

@@ -24,7 +24,8 @@ def endpoint_of(environ: Mapping[str, str]) -> dict[str, Any]:
             f"{_PREFIX}PROTOCOL is {protocol[:40]!r}, and Retinue speaks http/protobuf: set that, with the endpoint's address for HTTP (mostly port 4318)"
         )
     text = environ.get(f"{_PREFIX}TRACES_HEADERS") or environ.get(f"{_PREFIX}HEADERS") or ""
-    return {"otlp": exact or f"{base.rstrip('/')}/v1/traces", "headers": _headers(text)}
+    where, mark, query = base.partition("?")
+    return {"otlp": exact or f"{where.rstrip('/')}/v1/traces{mark}{query}", "headers": _headers(text)}
 
 
 def _headers(text: str) -> dict[str, str]:

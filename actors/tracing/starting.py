@@ -76,7 +76,10 @@ def begin(tracing: Tracing, kernel: Kernel, sqlite: Path | None) -> OpenTelemetr
 
 
 def _tracer_of(provider: Any) -> trace.Tracer:
-    found: trace.Tracer = provider.get_tracer("retinue", importlib.metadata.version("retinue"), SCHEMA_URL)
+    try:
+        found: trace.Tracer = provider.get_tracer("retinue", importlib.metadata.version("retinue"), SCHEMA_URL)
+    except Exception as error:
+        raise DefinitionError(f"Tracing(provider=…): the provider has no tracer to give ({type(error).__name__})") from error
     if isinstance(found, trace.NoOpTracer):
         _log.warning(
             "nothing is traced, although tracing= is given: the provider makes no spans (OTEL_SDK_DISABLED switches OpenTelemetry off)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from retinue.security.errors import DefinitionError
+from retinue.security.secret_shapes import hide_secrets
+from retinue.security.whole_texts import whole
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -26,12 +29,23 @@ KEEP: Final = 100_000
 """Spans that the SQLite file keeps."""
 
 
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}", re.ASCII)
+_OWN_HEADERS: Final = frozenset({"content-length", "content-type", "transfer-encoding", "host", "connection"})
+
+
+def _shown(otlp: object) -> str:
+    """An address without its query, in which services take keys."""
+    return repr(otlp if not isinstance(otlp, str) else hide_secrets(otlp.partition("?")[0] + ("?…" if "?" in otlp else "")))
+
+
 def _headers(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) and isinstance(text, str) for key, text in value.items()):
         raise DefinitionError('Tracing(headers=…): give a mapping of texts, {"Authorization": "Basic …"}')
     for key, text in value.items():
-        if not key or not key.isascii() or not text.isascii() or not (key + text).isprintable():
+        if _HEADER.fullmatch(key) is None or not text.isascii() or not text.isprintable():
             raise DefinitionError(f"Tracing(headers=…): the header {key[:40]!r} has characters that no header may have")
+        if key.lower() in _OWN_HEADERS:
+            raise DefinitionError(f"Tracing(headers=…): {key[:40]!r} is a matter of the request itself; leave it out")
     return dict(value)
 
 
@@ -58,7 +72,7 @@ class Tracing:
 
     sqlite: bool | str | Path | None = None
     jsonl: str | Path | None = None
-    otlp: str | None = None
+    otlp: str | None = attrs.field(default=None, repr=_shown)
     headers: Mapping[str, str] = attrs.field(factory=dict, converter=_headers, repr=False)
     contents: bool = False
     sample: float = 1.0
@@ -69,6 +83,8 @@ class Tracing:
         for what, path in (("sqlite", self.sqlite), ("jsonl", self.jsonl)):
             if path is not None and not (isinstance(path, str | Path) and str(path)) and not (what == "sqlite" and isinstance(path, bool)):
                 raise DefinitionError(f"Tracing({what}={path!r:.100}): give the path of a file")
+            if path is not None and not isinstance(path, bool) and ("\0" in str(path) or whole(str(path)) != str(path)):
+                raise DefinitionError(f"Tracing({what}={str(path)!r:.100}): the path has characters in it that no path may have")
         if not isinstance(self.contents, bool):
             raise DefinitionError(f"Tracing(contents={self.contents!r:.100}): write True or False")
         if isinstance(self.sample, bool) or not isinstance(self.sample, int | float) or not 0.0 <= self.sample <= 1.0:
@@ -96,9 +112,10 @@ class Tracing:
 
         try:
             url = httpx.URL(self.otlp)
-        except (TypeError, httpx.InvalidURL):
-            url = httpx.URL("")
-        if url.scheme not in ("http", "https") or not url.host:
+            valid = url.port is None or 0 < url.port < 2**16
+        except (TypeError, ValueError, httpx.InvalidURL):
+            url, valid = httpx.URL(""), False
+        if not valid or url.scheme not in ("http", "https") or not url.host:
             raise DefinitionError("Tracing(otlp=…): give the address of an endpoint for traces, such as http://localhost:4318/v1/traces")
         if url.userinfo:
             raise DefinitionError("Tracing(otlp=…): the address has a password in it; give it in headers=, where nothing shows it")

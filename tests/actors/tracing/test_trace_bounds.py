@@ -276,3 +276,64 @@ def test_an_attempt_that_is_hurried_and_comes_back_leaves_no_timer_behind() -> N
         thread.join(5)
     assert set(threading.enumerate()) <= before
     attempt.close()
+
+
+# -- options -------------------------------------------------------------------------------------------------------------------------------------------
+
+TRACES = "http://localhost:4318/v1/traces"
+ODD_OPTIONS = {
+    "a path with a null": {"sqlite": "a\0b"},
+    "a path with half a character": {"jsonl": "\ud800"},
+    "an address with half a character": {"otlp": "http://\ud800/"},
+    "a port that is none": {"otlp": "http://localhost:99999/v1/traces"},
+    "a header with a blank": {"otlp": TRACES, "headers": {"a b": "c"}},
+    "a header with a colon": {"otlp": TRACES, "headers": {"a:": "c"}},
+    "the length of the request": {"otlp": TRACES, "headers": {"Content-Length": "5"}},
+}
+
+
+@pytest.mark.parametrize("name", list(ODD_OPTIONS))
+def test_an_option_that_could_never_work_is_refused_where_it_is_written(name: str) -> None:
+    with pytest.raises(rt.DefinitionError):
+        rt.Tracing(**ODD_OPTIONS[name])  # type: ignore[arg-type]
+
+
+def test_an_address_is_shown_without_its_query_and_keeps_it() -> None:
+    tracing = rt.Tracing(otlp="https://h.example/v1/traces?api_key=hush")
+    assert "hush" not in repr(tracing) and "https://h.example/v1/traces?…" in repr(tracing) and str(tracing.otlp).endswith("=hush")
+    from_env = rt.Tracing.from_env({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h/?x=1"})
+    assert from_env.otlp == "http://h/v1/traces?x=1"
+
+
+class _Broken:
+    def get_tracer(self, *_: object) -> trace.Tracer:
+        raise RuntimeError("no")
+
+
+class _Boom(trace.NoOpTracer):
+    def start_span(self, *_: object, **__: object) -> trace.Span:
+        raise RuntimeError("boom")
+
+
+class _Booms:
+    def get_tracer(self, *_: object) -> trace.Tracer:
+        return _Boom()
+
+
+async def test_a_provider_that_fails_is_told_of_once_and_harms_no_message(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(rt.DefinitionError, match="RuntimeError"):
+        async with rt.ActorSystem("broken", tracing=rt.Tracing(provider=_Broken())):  # type: ignore[arg-type]
+            pass
+    async with rt.ActorSystem("booms", tracing=rt.Tracing(provider=_Booms())) as system:  # type: ignore[arg-type]
+        doer = await system.spawn(Doer)
+        assert [await doer.ask(Do()) for _ in range(5)] == ["done"] * 5
+    assert caplog.text.count("could not be begun") == 1
+
+
+async def test_a_key_in_the_place_of_a_plain_word_is_not_exported(tmp_path: Path) -> None:
+    key = "sk-proj-Zx8Kp2Lm4Nq6Rt8Vw0Yb2Dc4Fe6Gh8Jk"
+    async with rt.ActorSystem("words", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+        said = llm.Completion("yes", key, finish_reason="stop")
+        model = await system.spawn(llm.Scripted, lambda _: said)
+        await model.ask(llm.Complete.of("hello"))
+    assert key not in repr(read_spans(tmp_path)) and len(read_spans(tmp_path)) == 1
