@@ -124,6 +124,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_the_command_line_measures_and_prints_a_table():
     done = run("--with", "trio,floor", "--only", "ask,cancel", "--rounds", "1", "--seconds", "0.001")
     assert done.returncode == 0, done.stderr

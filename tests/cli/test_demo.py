@@ -112,9 +112,9 @@ def test_without_live_an_endpoint_that_is_set_up_is_not_asked():
     ("answer", "expected"),
     [
         ((401, {}, json.dumps({"error": {"message": f"bad key {KEY}"}}).encode()), "refused the key"),
-        ((200, {"content-type": "text/html"}, b"<html>log in</html>"), "web page"),
-        ((500, {}, b"oh no"), "oh no"),
-        (completion(""), "without text"),
+        pytest.param((200, {"content-type": "text/html"}, b"<html>log in</html>"), "web page", marks=pytest.mark.slow),
+        pytest.param((500, {}, b"oh no"), "oh no", marks=pytest.mark.slow),
+        pytest.param(completion(""), "without text", marks=pytest.mark.slow),
     ],
 )
 def test_a_swarm_whose_model_fails_ends_with_one_sentence_and_exit_code_1(answer, expected):

@@ -67,6 +67,7 @@ def _url(tmp_path: Path) -> Iterator[str]:
         server.stdout.close()
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_work_one_after_the_other(url: str, tmp_path: Path) -> None:
     def run(beginning: str) -> str:
         words = [word.replace("http://127.0.0.1:8420", url) for word in command(beginning)]

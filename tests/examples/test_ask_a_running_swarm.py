@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from housekeeping import ROOT
 
 SCRIPT = ROOT / "examples" / "ask_a_running_swarm.sh"
 
 
+@pytest.mark.slow
 def test_a_shell_asks_a_swarm_that_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     environ = {**os.environ, "PATH": path, "TMPDIR": str(tmp_path)}

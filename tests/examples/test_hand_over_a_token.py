@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from example_runner import run_example
 
 
+@pytest.mark.slow
 def test_a_helper_does_with_a_handed_token_what_was_lent_and_nothing_more_until_it_is_revoked() -> None:
     assert run_example("hand_over_a_token").splitlines() == [
         "the helper, with what ada lends it:",

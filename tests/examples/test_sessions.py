@@ -24,6 +24,7 @@ def test_sessions_are_kept_across_passivation_and_two_systems() -> None:
     assert run_example("sessions").splitlines() == ["-- day 1", *day(1), "-- day 2", *day(103)]
 
 
+@pytest.mark.slow
 def test_and_across_two_runs_of_the_program_in_a_file_that_sqlite_opens(tmp_path: Path) -> None:
     file = tmp_path / "guests.db"
     assert run_example("sessions", str(file)).splitlines() == day(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 import tarfile
@@ -21,7 +22,10 @@ pytest.importorskip("build", reason="the `dev` extra is not installed")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the sdist, and from it the wheel, in the way that `python -m build` does."""
     folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)], check=True, timeout=600, stdin=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]
+    with (ROOT / "pyproject.toml").open("rb") as project:
+        fcntl.flock(project, fcntl.LOCK_EX)  # another worker may build at the same place
+        subprocess.run(command, check=True, timeout=300, stdin=subprocess.DEVNULL)
     return folder
 
 

@@ -280,7 +280,14 @@ def test_a_handler_that_waits_in_the_holders_own_task_is_cancelled_and_the_holde
     assert lines == ["working", "interrupted by Cancelled", "stopped system_closed", "the holder got it"], errors
 
 
-@pytest.mark.parametrize("place", ["a deadline", "an own task", "a resident loop", "on_start", "a constructor"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "a deadline",
+        "on_start",
+        *(pytest.param(place, marks=pytest.mark.slow) for place in ("an own task", "a resident loop", "a constructor")),
+    ],
+)
 def test_a_ctrl_c_that_comes_while_a_task_of_the_system_runs_reaches_the_holder(place: str) -> None:
     _, lines, errors = interrupted(
         """
