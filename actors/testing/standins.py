@@ -382,9 +382,10 @@ class RecordingKernel(Kernel):
         grant: Any,
         mailbox: Mailbox | None,
         supervision: Supervision | None,
+        former: Cell | None = None,
     ) -> Ref[Any]:
         """Notes a child; a stand-in takes its place."""
-        return self.child(parent, cls, arguments, keywords, name, grant, mailbox, supervision)
+        return self.child(parent, cls, arguments, keywords, name, grant, mailbox, supervision, former=former)
 
     def child(
         self,
@@ -399,12 +400,13 @@ class RecordingKernel(Kernel):
         pool: object = None,
         *,
         members: bool = False,
+        former: Cell | None = None,
     ) -> Ref[Any]:
-        """A child, or a pool, under the grant that it would have; `members` says that the arguments are no constructor's."""
+        """A child, or a pool, under the grant that it would have; `members` says that the arguments are no constructor's, `former` whose place it takes."""
         spec = self.spec(cls, supervision, mailbox)
         if not members:
             check_birth(cls, arguments, keywords)
-        security = derivation.child_grant(self, current(), parent, grant)
+        security = derivation.child_grant(self, current(), parent, grant) if former is None else derivation.inherited(self, former, parent)
         ref = self.stand_in(parent, spec, name, security)
         self.note(Spawned(cls, arguments, keywords, ref, name, pool, security))
         return ref

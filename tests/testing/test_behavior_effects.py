@@ -278,3 +278,12 @@ def test_a_constructor_that_fails_or_takes_something_else_says_so() -> None:
 
     with pytest.raises(LookupError):
         rtt.BehaviorTest(Broken)
+
+
+def test_a_child_that_takes_the_place_of_another_is_noted_with_that_ones_grant() -> None:
+    test = rtt.BehaviorTest(rt.Sequential, {"w": rt.Agent.spec(model="scripted:x", grant=["model.complete"])})
+    former = test.start()[0]
+    changed, *_ = test.request(rt.EditMember("w", options={"instructions": "Be brief."}))
+    assert isinstance(former, rtt.Spawned) and isinstance(changed, rtt.Spawned)
+    assert (changed.name, changed.keywords["instructions"]) == ("w~~1", "Be brief.")
+    assert changed.grant is former.grant
