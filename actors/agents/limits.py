@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import trio
 
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.llm.reserving import prompt_tokens
-from retinue.actors.llm.usage import Usage
+from retinue.actors.llm.usage import Usage, sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from retinue.actors.llm.messages import Complete
 
 __all__ = ["Spent"]
+
+UNKNOWN: Final = Usage()
 
 
 class Spent:
@@ -121,7 +123,7 @@ class Spent:
 
     def after_model(self, usage: Usage) -> None:
         """Counts what a model call took."""
-        before = self.usage
+        usage, before = sound(usage) or UNKNOWN, self.usage
         self.usage = usage if before is None else before + usage
         if usage.cost_micro_usd is not None and usage.cost_micro_usd > self._dearest:
             self._dearest = usage.cost_micro_usd
@@ -130,8 +132,9 @@ class Spent:
 
     def used_within(self, usage: Usage | None) -> None:
         """Counts what an agent has used that a tool stands for."""
-        if usage is not None:
-            self.usage = usage if self.usage is None else self.usage + usage
+        counted = sound(usage)
+        if counted is not None:
+            self.usage = counted if self.usage is None else self.usage + counted
 
     def before_tools(self, count: int) -> None:
         """Counts tool calls. Raises RunLimitReached where they are more than are left; none of them is to run then."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from retinue.actors.llm.errors import BadReply, ModelInterrupted, ModelTimeout, ModelUnreachable, WrongEndpoint
 from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, Retrying, TextDelta, ToolCallDelta
 from retinue.actors.llm.messages import Complete, Completion
-from retinue.actors.llm.usage import Usage
+from retinue.actors.llm.usage import MOST_USED, Usage, sound
 from retinue.security.accounts import Amounts
 from retinue.security.errors import BudgetExceeded
 from retinue.security.limits import UNLIMITED
@@ -51,7 +51,7 @@ MOST_ANSWER: Final = 8_192
 
 TOKENS_A_MESSAGE: Final = 8
 
-_MOST: Final = 2**62 - 1  # of tokens and of money: two of these can be added
+_UNKNOWN: Final = Usage()
 
 _log = logging.getLogger("retinue.llm")
 
@@ -116,15 +116,6 @@ def _size_of(completion: Completion) -> int:
         + _size(completion.reasoning or "")
         + sum(_size(call.name) + _size(call.arguments) for call in completion.tool_calls)
     )
-
-
-def _sound(usage: object) -> Usage:
-    """What of a usage can be charged: a model, or who wrote its deployment, may say anything, and numbers below zero would give something back."""
-    prompt, answer, cost = (
-        value if type(value) is int and 0 <= value <= _MOST else None
-        for value in (getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens", "cost_micro_usd"))
-    )
-    return Usage(1, prompt, answer, cost_micro_usd=cost)
 
 
 def _capped(request: Complete, most: int | None) -> Complete:
@@ -249,12 +240,14 @@ class Charge:
 
     def completed(self, completion: Completion) -> None:
         """Settles it by what the model says that it took; what it does not say counts as the worst case."""
-        usage, price = _sound(getattr(completion, "usage", None)), self._deployment.price
+        usage, price = sound(getattr(completion, "usage", None)) or _UNKNOWN, self._deployment.price
         if usage.total_tokens is None and self._deployment.guesses_usage:
             usage = Usage(1, self._prompt, _size_of(completion) // CHARACTERS_A_TOKEN + 1, cost_micro_usd=usage.cost_micro_usd)
         cost = usage.cost_micro_usd
         if cost is None and price is not None:
             cost = price.of(usage)
+            if cost is not None and cost > MOST_USED:
+                cost = None  # no answer costs so much: what it says of its tokens cannot be true, and the worst case counts
         self._settle(usage.total_tokens, cost)
 
     def failed(self, error: BaseException | None) -> None:
@@ -276,6 +269,8 @@ class Charge:
         assert self._reservation is not None
         amounts = self._reservation.amounts
         answer = heard // CHARACTERS_A_TOKEN + 1 if heard else 0
+        if self.request.max_tokens is not None:
+            answer = min(answer, self.request.max_tokens)
         tokens = self._prompt + answer
         self._settle(
             min(tokens, amounts.tokens) if amounts.tokens else tokens,
@@ -284,10 +279,11 @@ class Charge:
         return True
 
     def _settle(self, tokens: int | None, cost: int | None) -> None:
-        reservation, self._reservation = self._reservation, None
+        reservation = self._reservation
         if reservation is None:
             return
         over = self._budget.settle(reservation, tokens=tokens, cost_micro_usd=cost)
+        self._reservation = None  # not before: what cannot be settled is released
         if over.tokens or over.cost_micro_usd:
             _log.warning(
                 "%s: an exchange with a model took %d tokens and %d millionths of a US dollar more than was left: its request was longer than estimated, or its answer "

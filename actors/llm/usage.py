@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import attrs
 
 from retinue.mailbox.constructors import quicken
 
-__all__ = ["NO_USAGE", "Usage"]
+__all__ = ["MOST_USED", "NO_USAGE", "Usage", "sound"]
+
+MOST_USED: Final = 2**62 - 1
+"""Of tokens and of money that can be true: two of these can be added."""
 
 
 @attrs.frozen
@@ -67,3 +72,27 @@ quicken(Usage)
 
 NO_USAGE = Usage(0, 0, 0, 0, 0, 0)
 """Nothing used; where a sum starts."""
+
+
+def sound(usage: Any) -> Usage | None:
+    """What of a usage can be true, so that it may be counted: who wrote a deployment or a member may say anything, and numbers below zero would give something back.
+
+    Args:
+        usage: What was said.
+
+    Returns:
+        It itself where it can be; else one whose impossible numbers are None, "not known"; None for None.
+    """
+    if usage is None:
+        return None
+    if usage.__class__ is Usage and _true(usage.prompt_tokens) and _true(usage.completion_tokens) and _true(usage.cost_micro_usd):
+        return usage  # type: ignore[no-any-return]
+    prompt, answer, cost = (
+        number if _true(number) else None
+        for number in (getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens", "cost_micro_usd"))
+    )
+    return Usage(1, prompt, answer, cost_micro_usd=cost)
+
+
+def _true(number: Any) -> bool:
+    return number is None or (number.__class__ is int and 0 <= number <= MOST_USED)

@@ -591,3 +591,20 @@ async def test_what_is_no_price_is_refused_by_deployments() -> None:
     async with rt.ActorSystem() as system:
         with pytest.raises(TypeError, match=r"llm\.Price"):
             await system.spawn(llm.Scripted, "hi", price="0.5", name="model")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_tokens_that_no_answer_can_have_taken_at_their_price_count_as_the_worst_case(streamed: bool) -> None:
+    def say(request: llm.Complete) -> llm.Completion:
+        return llm.Completion("hello", "demo", llm.Usage(1, 2**62 - 1, 2**62 - 1), "stop")
+
+    async with rt.ActorSystem() as system:
+        model = await system.spawn(llm.Scripted, say, price=llm.Price("1", "4"))
+        context = ada(system, tokens=50_000, cost_usd="10")
+        if streamed:
+            assert await read(model, context)
+        else:
+            assert (await model.ask(HELLO, context=context)).text == "hello"
+        [balance] = await system.budgets.balance(context)
+        assert balance.reserved.tokens == balance.reserved.cost_micro_usd == 0
+        assert 0 < balance.spent.cost_micro_usd < 10_000_000

@@ -16,7 +16,7 @@ from retinue.actors.agents.teams.outcomes import checked_number, line
 from retinue.actors.agents.teams.team import Team
 from retinue.actors.agents.teams.termination import Talk, Termination, checked_until, names_in, targets_of
 from retinue.actors.agents.teams.transcript import Transcript
-from retinue.actors.llm.usage import NO_USAGE
+from retinue.actors.llm.usage import NO_USAGE, sound
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError
 
@@ -63,7 +63,7 @@ class Chat:
 
     def used(self, usage: Any) -> None:
         """Counts what was used. None: nothing, no model was asked."""
-        self._spent = self._spent + (usage or NO_USAGE)
+        self._spent = self._spent + (sound(usage) or NO_USAGE)
 
     async def ask(self, member: str) -> AgentMessage:
         """The next message of a member, who is told all that it has not heard yet, each line with its speaker."""

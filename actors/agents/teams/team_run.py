@@ -25,6 +25,7 @@ from retinue.actors.agents.teams.consents import sent_with_consent
 from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, Waits, branch_in_force, precedes, shown
 from retinue.actors.agents.teams.key_paths import plain_data
 from retinue.actors.agents.telling import note
+from retinue.actors.llm.usage import sound
 from retinue.actors.runtime.asking import time_left
 from retinue.actors.runtime.current import current
 from retinue.actors.runtime.ref import Ref
@@ -315,8 +316,9 @@ class TeamRun:
         return branch
 
     def _used(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self.usage = usage if self.usage is None else self.usage + usage
+        counted = sound(usage)
+        if counted is not None:
+            self.usage = counted if self.usage is None else self.usage + counted
 
     def _said(self, message: object, session: str | None) -> AgentMessage:
         name = self.session if session is None else checked_session(session, self.path)
