@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from retinue.actors.tracing.errors import TraceFileUnusable
-from retinue.actors.tracing.places import is_at
+from retinue.actors.tracing.places import check_folder_of, is_at
 from retinue.actors.tracing.rows import json_text, made, row_of
-from retinue.security.private_files import Unfit, check_place, make_private
+from retinue.security.private_files import Unfit, make_private
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -21,6 +21,9 @@ __all__ = ["MOST_BYTES", "JsonlFile"]
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes of one file; then it becomes `NAME.1`, in the place of the one before, and a new one begins."""
+
+
+_FIRST: Final = b'{"trace_id"'
 
 
 class JsonlFile:
@@ -71,9 +74,7 @@ class JsonlFile:
 
 def _opened(path: Path) -> io.FileIO:
     try:
-        if not path.parent.exists():
-            path.parent.mkdir(mode=0o700, parents=True)
-        check_place(path.parent)
+        check_folder_of(path)
         make_private(path)
         return _open(path)
     except Unfit as unfit:
@@ -83,8 +84,11 @@ def _opened(path: Path) -> io.FileIO:
 
 
 def _open(path: Path) -> io.FileIO:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise Unfit("is no plain file. Name another.")
+    if os.pread(descriptor, len(_FIRST), 0) not in (b"", _FIRST):
+        os.close(descriptor)
+        raise Unfit("is a file of something else. Name another.")
     return io.FileIO(descriptor, "wb")

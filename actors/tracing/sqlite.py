@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from retinue.actors.tracing.errors import TraceFileUnusable
-from retinue.actors.tracing.places import identity_of
+from retinue.actors.tracing.places import check_folder_of, identity_of
 from retinue.actors.tracing.rows import COLUMNS, json_text, made, row_of
-from retinue.security.private_files import Unfit, check_place, make_private
+from retinue.security.private_files import Unfit, make_private
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -115,9 +115,7 @@ class SqliteFile:
 
 def _open(path: Path) -> sqlite3.Connection:
     try:
-        if not path.parent.exists():
-            path.parent.mkdir(mode=0o700, parents=True)
-        check_place(path.parent)
+        check_folder_of(path)
         make_private(path)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:

@@ -20,6 +20,7 @@ from retinue import llm
 from retinue.actors.llm.spans import input_messages
 from retinue.actors.tracing import exporting, otlp, spans, sqlite, tracer
 from retinue.actors.tracing.attempt import Attempt
+from retinue.errors import TraceFileUnusable
 from trace_reading import read_spans
 
 OK: Answer = (200, {"content-type": "application/x-protobuf"}, b"")
@@ -337,3 +338,23 @@ async def test_a_key_in_the_place_of_a_plain_word_is_not_exported(tmp_path: Path
         model = await system.spawn(llm.Scripted, lambda _: said)
         await model.ask(llm.Complete.of("hello"))
     assert key not in repr(read_spans(tmp_path)) and len(read_spans(tmp_path)) == 1
+
+
+async def test_lines_are_not_added_to_a_file_of_something_else(tmp_path: Path) -> None:
+    async with rt.ActorSystem("audited", data_dir=tmp_path) as system:
+        await (await system.spawn(Doer)).ask(Do())
+    before = (tmp_path / "audit.jsonl").read_bytes()
+    with pytest.raises(TraceFileUnusable, match="something else"):
+        async with rt.ActorSystem("audited", data_dir=tmp_path, tracing=rt.Tracing(jsonl=tmp_path / "audit.jsonl")):
+            pass
+    assert before and (tmp_path / "audit.jsonl").read_bytes().startswith(before)
+
+
+@pytest.mark.parametrize("option", ["sqlite", "jsonl"])
+async def test_a_folder_that_anybody_may_write_is_refused_by_its_own_name(option: str, tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(TraceFileUnusable, match=f"its folder {folder} can be written by everybody"):
+        async with rt.ActorSystem("open", tracing=rt.Tracing(**{option: folder / "file"})):  # type: ignore[arg-type]
+            pass
