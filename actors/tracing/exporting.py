@@ -40,6 +40,7 @@ class Place(Protocol):
 
     def write(self, spans: Sequence[ReadableSpan]) -> int:
         """Takes them over, or raises. Returns how many it has left out, because they cannot be written down."""
+        ...
 
     def hurry(self, seconds: float) -> None:
         """The system ends: what is written from now on has so many seconds together. From another thread."""
