@@ -46,6 +46,7 @@ async def sent_with_consent(
     pending: list[ApprovalRequest] = []
     target = entry.whom.path if isinstance(entry.whom, Ref) else entry.whom.member.ref.path
     arguments: Mapping[str, Any] | None = None
+    edited: ApprovalRequest | None = None
     for asked in entry.requests:
         try:
             decided = await decision(asked.id)
@@ -66,7 +67,7 @@ async def sent_with_consent(
         first = pending[0].binding.operation
         waits = f"{path}: {first} waits for a person still"
         raise Waits(entry.whom, ApprovalRequired(waits, operation=first, path=target, requests=tuple(pending)))
-    if arguments is not None:
+    if arguments is not None and edited is not None:
         request = _edited(request, arguments, edited, path, target)
     approvals = approvals or given
     try:
@@ -80,6 +81,7 @@ async def sent_with_consent(
 def _edited(request: Any, arguments: Mapping[str, Any], asked: ApprovalRequest, path: str, target: str) -> Any:
     """The message as a person has changed it."""
     before = {name: getattr(request, name, None) for name in arguments}
+    message: Any = None
     try:
         changes = {name: _rebuilt(before[name], value) for name, value in arguments.items() if not same_as_stored(before[name], value)}
         message = attrs.evolve(request, **changes)
