@@ -9,7 +9,7 @@ import trio
 
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.llm.reserving import prompt_tokens
-from retinue.actors.llm.usage import Usage, sound
+from retinue.actors.llm.usage import Usage, sound, used_too
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,9 +132,7 @@ class Spent:
 
     def used_within(self, usage: Usage | None) -> None:
         """Counts what an agent has used that a tool stands for."""
-        counted = sound(usage)
-        if counted is not None:
-            self.usage = counted if self.usage is None else self.usage + counted
+        self.usage = used_too(self.usage, usage)
 
     def before_tools(self, count: int) -> None:
         """Counts tool calls. Raises RunLimitReached where they are more than are left; none of them is to run then."""

@@ -8,7 +8,7 @@ import attrs
 
 from retinue.mailbox.constructors import quicken
 
-__all__ = ["MOST_USED", "NO_USAGE", "Usage", "sound"]
+__all__ = ["MOST_USED", "NO_USAGE", "Usage", "sound", "used_too"]
 
 MOST_USED: Final = 2**62 - 1
 """Of tokens and of money that can be true: two of these can be added."""
@@ -92,6 +92,12 @@ def sound(usage: Any) -> Usage | None:
         for number in (getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens", "cost_micro_usd"))
     )
     return Usage(1, prompt, answer, cost_micro_usd=cost)
+
+
+def used_too(before: Usage | None, usage: Any) -> Usage | None:
+    """A sum with what can be true of a usage that was said; None where nothing was."""
+    counted = sound(usage)
+    return before if counted is None else counted if before is None else before + counted
 
 
 def _true(number: Any) -> bool:

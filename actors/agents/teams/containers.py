@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.actors.agents.errors import NoSuchMember
+from retinue.actors.agents.teams.key_paths import first_of
 from retinue.actors.agents.teams.members import AddMember, Members, checked_name, near
 from retinue.actors.agents.teams.team import Team
 from retinue.security.errors import DefinitionError
@@ -17,7 +18,8 @@ __all__ = ["AgentDict", "AgentList"]
 
 
 class AgentDict(Team):
-    """Agents by name. A message goes to the member whose name is its `receiver`: `await agents.ask(rt.AgentMessage("hi", receiver="writer"))`.
+    """Agents by name. A message goes to the member whose name is its `receiver`: `await agents.ask(rt.AgentMessage("hi", receiver="writer"))`. Within teams that are
+    members, a receiver is a key path: "kids.writer".
 
     It has no memory of its own; its members' is found under their names: `GetMemory(path="writer")`. Arguments as for `Team`.
     """
@@ -32,7 +34,7 @@ class AgentDict(Team):
                 f"{run.path} is a container: say which member is meant, rt.AgentMessage(…, receiver=name){near('', run.all_members)}",
                 name="",
             )
-        return await run.ask(name, run.message)
+        return await run.ask(first_of(name)[0], run.message)
 
 
 class AgentList(AgentDict):

@@ -13,7 +13,7 @@ from retinue.actors.agents.errors import BadState, UnknownStateKey
 from retinue.actors.agents.message import AgentMessage, Step
 from retinue.actors.agents.views import VERSION, load_state_dict
 
-__all__ = ["MAX_DATA", "checked_state", "first_of", "own_state", "plain_data", "prefixed"]
+__all__ = ["MAX_DATA", "checked_state", "first_of", "own_state", "plain_data", "prefixed", "receiver_within"]
 
 Item: TypeAlias = AgentMessage | Step
 
@@ -58,6 +58,12 @@ def first_of(path: object) -> tuple[str, str]:
         raise UnknownStateKey(f"path={path!r:.100} is no key path: give a text such as 'writer' or 'kids.0'", key=str(path)[:100])
     name, _, rest = path.partition(".")
     return name, rest
+
+
+def receiver_within(receiver: str, member: str) -> str | None:
+    """The receiver of what a member is told: its own name is used up, and what stands behind it in a key path is for whoever is within. Another is handed on."""
+    name, _, rest = receiver.partition(".")
+    return (rest or None) if name == member else receiver
 
 
 def prefixed(name: str, state: Mapping[str, Any]) -> dict[str, Any]:

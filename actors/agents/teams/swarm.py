@@ -16,6 +16,7 @@ from retinue.actors.agents.handoffs import HANDOFF, MOST, Handoff, HandOver, han
 from retinue.actors.agents.hooks import HookContext, compile_hooks
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.guards import HandoffGuards, Watch
+from retinue.actors.agents.teams.key_paths import first_of
 from retinue.actors.agents.teams.members import near
 from retinue.actors.agents.teams.models import model_for
 from retinue.actors.agents.teams.routing import ModelRouter, Rules
@@ -45,6 +46,9 @@ ACTIVE: Final = "active"
 
 ROUTED: Final = "routed"
 """The reason of a handoff that no member has made."""
+
+NAMED: Final = "named"
+"""The reason where the message says who is to answer it."""
 
 BEFORE: Final = 6
 """Lines of the talk that a model which chooses is shown."""
@@ -126,13 +130,16 @@ class Swarm(Team):
     async def forward(self, run: TeamRun) -> AgentMessage:
         """One message: who has the conversation answers it, or hands it over to another, who does."""
         watch = Watch(self._guards, run.path)
-        transcript = Transcript(run.state, run.message, run.members)
+        transcript = Transcript(run.state, _evolved(run.message, receiver=None), run.members)
         active, source, before = await self._first(run, transcript), run.message.sender, ""
         said: AgentMessage | None = None
+        within = run.message.receiver
         while True:
             watch.enter(active)
             if said is None:
                 said = transcript.told(active, source) if self._share == "thread" else transcript.message
+                if within is not None:
+                    said, within = _evolved(said, receiver=within), None
             try:
                 answer = await self._ask(run, watch, active, said)
             except (NoSuchMember, MemberPaused) as gone:
@@ -181,6 +188,8 @@ class Swarm(Team):
         had = str(run.state.get(ACTIVE, ""))
         active: str = await run.decide(partial(self._whose, run, had))
         route = self._route
+        if run.message.receiver is not None and self._hooks and active != had:
+            return await self._hooked(run, transcript, had, active, NAMED)
         if route is None or run.message.receiver is not None:
             return active
         if isinstance(route, Rules):
@@ -191,16 +200,21 @@ class Swarm(Team):
             chosen = await self._by_model(run, route, had, transcript)
         if chosen == had:
             return chosen
-        step: dict[str, str] = await run.decide(partial(self._hooked_route, run, had, chosen))
+        return await self._hooked(run, transcript, had, chosen, ROUTED)
+
+    async def _hooked(self, run: TeamRun, transcript: Transcript, had: str, chosen: str, reason: str) -> str:
+        """A choice that no member has made, after the hooks have seen it."""
+        step: dict[str, str] = await run.decide(partial(self._hooked_choice, run, had, chosen, reason))
         if step["message"]:
             transcript.reword(step["message"])
-        await run.handed_off(had, step["target"], step["reason"])
+        if reason == ROUTED or step["target"] != chosen:
+            await run.handed_off(had, step["target"], step["reason"])
         return step["target"]
 
     def _whose(self, run: TeamRun, had: str) -> str:
         """Who has the conversation: whom the message names, who had it last, who begins."""
-        wanted = run.message.receiver
-        if wanted is not None:
+        if run.message.receiver is not None:
+            wanted, _ = first_of(run.message.receiver)
             self._roster.at_work(wanted)
             return wanted
         members = run.members
@@ -224,10 +238,10 @@ class Swarm(Team):
             partial(run.complete, chooser), run.message, members, active=had if had in members else "", before=before, path=run.path
         )
 
-    async def _hooked_route(self, run: TeamRun, had: str, chosen: str) -> dict[str, str]:
+    async def _hooked_choice(self, run: TeamRun, had: str, chosen: str, reason: str) -> dict[str, str]:
         """A choice after the hooks have seen it: whom they put there, and the message where they change it. Raises HookBlocked: there is no model to be told."""
         text = content_text(run.message.content)
-        over = HandOver(had, chosen, ROUTED, text)
+        over = HandOver(had, chosen, reason, text)
         if self._hooks:
             over = await self._hooks.run("on_handoff", self._about(run), over)
             self._roster.at_work(over.target)
@@ -298,6 +312,9 @@ class Swarm(Team):
 
     def _about(self, run: TeamRun) -> HookContext:
         return HookContext(run.path, run.session, run.subject, run.tenant)
+
+
+_evolved: Any = attrs.evolve  # a message class is one of attrs, which type checkers do not see
 
 
 def _named(members: Any) -> Any:

@@ -23,9 +23,9 @@ from retinue.actors.agents.specs import takes
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.consents import sent_with_consent
 from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, Waits, branch_in_force, precedes, shown
-from retinue.actors.agents.teams.key_paths import plain_data
+from retinue.actors.agents.teams.key_paths import plain_data, receiver_within
 from retinue.actors.agents.telling import note
-from retinue.actors.llm.usage import sound
+from retinue.actors.llm.usage import used_too
 from retinue.actors.runtime.asking import time_left
 from retinue.actors.runtime.current import current
 from retinue.actors.runtime.ref import Ref
@@ -191,7 +191,7 @@ class TeamRun:
             TeamDiverged: The run was parked, and takes another way than before.
             Exception: What an ask of an agent raises.
         """
-        said = self._said(message, session)
+        said = self._said(member, message, session)
         options = (limits, tuple(handoffs), tuple(tools))
         first, again = partial(self._ask, member, said, options, timeout), partial(self._go_on, said, options, timeout)
         answer: AgentMessage = await self._step((member, said), first, again)
@@ -316,18 +316,17 @@ class TeamRun:
         return branch
 
     def _used(self, usage: Usage | None) -> None:
-        counted = sound(usage)
-        if counted is not None:
-            self.usage = counted if self.usage is None else self.usage + counted
+        self.usage = used_too(self.usage, usage)
 
-    def _said(self, message: object, session: str | None) -> AgentMessage:
+    def _said(self, member: str, message: object, session: str | None) -> AgentMessage:
         name = self.session if session is None else checked_session(session, self.path)
         if isinstance(message, str):
             return AgentMessage(message, self.name, None, name)
         if not isinstance(message, AgentMessage):
             raise BadInput(f"{self.path}: run.ask was given a {type(message).__name__}: give a str, or rt.AgentMessage(…)")
         message = own_message(message, self.path)  # what the author does with it later changes no journal
-        return message if message.session == name else _evolved(message, session=name)
+        receiver = message.receiver and receiver_within(message.receiver, member)
+        return message if message.session == name and receiver == message.receiver else _evolved(message, session=name, receiver=receiver)
 
     async def _step(self, what: Any, do: Callable[[], Awaitable[Any]], go_on: Callable[[ParkedAsk], Awaitable[Any]] | None) -> Any:
         """One step of the run: its answer as it was, or as it is now."""

@@ -19,6 +19,9 @@ LINES: Final = 200
 CHARACTERS: Final = 100_000
 """Characters of them."""
 
+MOST_LINES: Final = 2**53
+"""Lines that a session can have had."""
+
 LONGEST_SPEAKER: Final = 128
 
 KEY: Final = "transcript"
@@ -39,10 +42,7 @@ class Transcript:
     __slots__ = ("_first", "_heard", "_lines", "_number", "message")
 
     def __init__(self, state: dict[str, Any], message: AgentMessage, members: Iterable[str]) -> None:
-        kept = state.get(KEY) or {}
-        self._lines: list[tuple[str, str]] = [(speaker, text) for speaker, text in kept.get("lines", ())]
-        self._first: int = kept.get("first", 0)  # the number of the first line that is kept still
-        self._heard: dict[str, int] = dict(kept.get("heard", {}))
+        self._first, self._lines, self._heard = _kept(state.get(KEY))  # the first: the number of the first line that is kept still
         self.message = message
         self._number = self._end
         speaker = " ".join(message.sender.split())[:LONGEST_SPEAKER]
@@ -100,3 +100,18 @@ class Transcript:
             size -= len(lines.pop(0)[1])
             first += 1
         state[KEY] = {"first": first, "lines": [[speaker, text] for speaker, text in lines], "heard": heard}
+
+
+def _kept(given: Any) -> tuple[int, list[tuple[str, str]], dict[str, int]]:
+    """The talk of a state: of one that was loaded from elsewhere, what is as `keep` writes it."""
+    if not isinstance(given, dict):
+        return 0, [], {}
+    first, lines, heard = given.get("first"), given.get("lines"), given.get("heard")
+    start = first if type(first) is int and 0 <= first <= MOST_LINES else 0
+    said = [(one[0], one[1]) for one in lines if _is_line(one)] if isinstance(lines, list) else []
+    end = start + len(said)
+    return start, said, {name: at for name, at in heard.items() if type(at) is int and 0 <= at <= end} if isinstance(heard, dict) else {}
+
+
+def _is_line(given: Any) -> bool:
+    return isinstance(given, list) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], str)

@@ -141,3 +141,62 @@ async def test_a_member_whose_authority_has_ended_cannot_be_edited() -> None:
         system.authority.revoke(boss)
         with pytest.raises(rt.Revoked):
             await team.ask(rt.EditMember("w", options={"instructions": "x"}))
+
+
+async def test_hooks_see_whom_a_message_names_and_may_refuse() -> None:
+    seen: list[Any] = []
+
+    @rt.hook("on_handoff")
+    def closed(context: rt.HookContext) -> Any:
+        over = context.payload
+        seen.append((over.source, over.target, over.reason))
+        return rt.Block("the lawyer sleeps") if over.target == "lawyer" else None
+
+    async with rt.ActorSystem("desk") as system:
+        members = {name: rt.Agent.spec(model=f"scripted:{name}") for name in ("desk", "lawyer", "shop")}
+        swarm = await system.spawn(rt.Swarm, members, handoffs={}, hooks=[closed])
+        with pytest.raises(rt.HookBlocked, match="sleeps"):
+            await swarm.ask(rt.AgentMessage("hi", receiver="lawyer"))
+        assert (await swarm.ask("hi")).sender == "desk"
+        assert (await swarm.ask(rt.AgentMessage("hi", receiver="shop"))).sender == "shop"
+        assert (await swarm.ask(rt.AgentMessage("hi", receiver="shop"))).sender == "shop"
+        assert seen == [("", "lawyer", "named"), ("desk", "shop", "named")]
+
+
+@pytest.mark.parametrize("outer", [rt.Swarm, rt.AgentDict])
+@pytest.mark.parametrize("inner", [rt.Swarm, rt.AgentDict])
+async def test_a_receiver_is_used_up_and_leads_on_within_by_key_path(outer: Any, inner: Any) -> None:
+    async with rt.ActorSystem("desk") as system:
+        members = {name: rt.Agent.spec(model=f"scripted:{name}") for name in ("x", "y")}
+        team = await system.spawn(outer, {"sales": inner.spec(members), "shop": rt.Agent.spec(model="scripted:shop")})
+        assert (await team.ask(rt.AgentMessage("hi", receiver="sales.y"))).content == "y"
+        assert (await team.ask(rt.AgentMessage("hi", receiver="shop"))).content == "shop"
+        assert (await team.ask(rt.AgentMessage("hi", receiver="sales.x"))).content == "x"
+        if inner is rt.Swarm:
+            assert (await team.ask(rt.AgentMessage("hi", receiver="sales"))).content == "x"
+        with pytest.raises(rt.NoSuchMember):
+            await team.ask(rt.AgentMessage("hi", receiver="sales.z"))
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        "abc",
+        {"lines": "abcd"},
+        {"lines": [["x"], ["a", 5], "ab", ["a", "b", "c"]]},
+        {"first": "x"},
+        {"first": -(10**9)},
+        {"first": 10**30},
+        {"heard": {"desk": 10**30}},
+        {"heard": ["desk"]},
+        {"heard": {"desk": -1, "lawyer": True}},
+    ],
+    ids=str,
+)
+async def test_a_talk_that_was_loaded_and_is_none_leaves_a_swarm_that_answers(talk: Any) -> None:
+    async with rt.ActorSystem("desk") as system:
+        swarm = await system.spawn(rt.Swarm, {name: rt.Agent.spec(model=f"scripted:{name}") for name in ("desk", "lawyer")})
+        state = await swarm.ask(rt.GetState())
+        await swarm.ask(rt.LoadState({**state, "state": {"transcript": talk}}))
+        assert (await swarm.ask("hi")).content == "desk"
+        assert (await swarm.ask("hi")).content == "desk"
