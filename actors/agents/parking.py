@@ -66,10 +66,10 @@ async def give_up(agent: Any, run: str, subject: str | None = None, tenant: str 
         return
 
 
-def give_up_soon(waiting: Iterable[Any], subject: str | None = None, tenant: str | None = None) -> None:
+def give_up_soon(waiting: Iterable[ParkedCall], subject: str | None = None, tenant: str | None = None) -> None:
     """As `give_up`, without waiting for it, for those of some calls that wait for an agent within: it hears of it before all that it is asked from now on."""
     for call in waiting:
-        if call.__class__ is ParkedCall and call.inner is not None and call.agent is not None:
+        if call.inner is not None and call.agent is not None:
             with contextlib.suppress(RetinueError):  # it has ended, or the authority has: it can be cancelled there
                 call.agent.tell(Cancel(session_of(call.inner), call.inner, subject, tenant))
 

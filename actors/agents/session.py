@@ -225,7 +225,7 @@ class Session(Actor):
                 self._note_spent(turn)
             if turn.inner is not None:
                 kept = {waiting.inner for parked in self._state.parked.values() for waiting in parked.waiting}
-                give_up_soon(each for each in turn.outcomes.values() if each.__class__ is ParkedCall and each.inner not in kept)
+                give_up_soon(each for each in turn.outcomes.values() if isinstance(each, ParkedCall) and each.inner not in kept)
 
     # -- memory --------------------------------------------------------------------------------------------------------------------------------------
 
