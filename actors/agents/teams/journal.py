@@ -108,9 +108,11 @@ class Journal:
         known: Members as the run has looked them up: of those that were removed since, it knows what they were.
         retried: Steps that had failed, and are asked once more: what follows them may be another way than before.
         dropped: What waited on such a way, and is no part of the run any more.
+        passing: Members' sessions that are for this run alone, and are to be forgotten with it.
+        strays: Parked runs that are no part of this one and stood in its way, and who was asked when they did.
     """
 
-    __slots__ = ("dropped", "entries", "known", "retried", "seen")
+    __slots__ = ("dropped", "entries", "known", "passing", "retried", "seen", "strays")
 
     def __init__(self) -> None:
         self.entries: dict[Number, Entry] = {}
@@ -118,12 +120,15 @@ class Journal:
         self.known: dict[str, Any] = {}
         self.retried: set[Number] = set()
         self.dropped: list[ParkedAsk] = []
+        self.strays: dict[str, Place] = {}
+        self.passing: tuple[tuple[str, str], ...] = ()
 
     def copy(self) -> Journal:
         """The same, to be gone on with."""
         other = Journal()
+        other.strays = dict(self.strays)
         other.entries, other.seen, other.known = dict(self.entries), dict(self.seen), dict(self.known)
-        other.retried, other.dropped = set(self.retried), list(self.dropped)
+        other.retried, other.dropped, other.passing = set(self.retried), list(self.dropped), self.passing
         return other
 
     @property

@@ -97,6 +97,7 @@ class MapReduce(Team):
         """The pieces, then what comes of them."""
         plan: dict[str, Any] = await run.decide(lambda: self._plan(run))
         pieces, sessions = plan["pieces"], plan["sessions"]
+        run.journal.passing = tuple((MAPPER, session) for session in sessions)  # also where the run is parked, and given up later
         failures: list[Exception] = []
 
         async def work(number: int, piece: Any, session: str) -> AgentMessage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -201,7 +202,7 @@ class TeamSession(Session):
                 ) from error
             raise
         finally:
-            self._strays = run.strays
+            self._strays = run.journal.strays
             if not settled:
                 self._ended_early(run, trees, parked, ended)
         if run.streamed:
@@ -308,7 +309,7 @@ class TeamSession(Session):
         self._check_own(message.session, message)
         before = await self._states(message)
         items, data, inner = checked_state(message.state, before, remembers=self._team.remembers)
-        await self._give_up(self._kept, message)
+        await self._give_up(self._kept, message)  # the members' go with what they remember, however that ends
         done: list[str] = []
         try:
             for name in inner:
@@ -360,13 +361,19 @@ class TeamSession(Session):
     async def _give_up(self, state: TeamState, message: Cancel | ClearMemory | LoadState) -> None:
         """Gives up what is parked, and with it what the members have set aside; and what they have for others, where that stood in the way."""
         held = [(self._ref_of(each), each.run or "") for parked in state.parked.values() for each in parked.journal.held]
-        held += [(place.member.ref, run) for run, place in self._strays.items()]
+        strays = dict(self._strays)
+        for parked in state.parked.values():
+            strays.update(parked.journal.strays)
+        held += [(place.member.ref, run) for run, place in strays.items()]
         self._strays = {}
         if state.parked:
             self._put(attrs.evolve(self._kept, parked=NEW.parked))  # type: ignore[arg-type]
         async with trio.open_nursery() as nursery:
             for ref, run in held:
                 nursery.start_soon(give_up, ref, run, message.subject, message.tenant)
+        for member, session in [each for parked in state.parked.values() for each in parked.journal.passing]:
+            with suppress(RetinueError):  # it has gone, or remembers nothing
+                self._team.roster.place(member).member.ref.tell(ClearMemory(session, message.subject, message.tenant, recursive=True))
 
     def _ref_of(self, parked: ParkedAsk) -> Ref[Any]:
         whom = parked.whom

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import retinue as rt
 from agent_players import Hanging, read
 from pattern_players import Cast, cast, last_said, parked
 from retinue import llm
+from retinue.actors.agents.keeping import Keeper
+from team_players import Sender, parked_by
 
 
 def lines(message: rt.AgentMessage) -> list[str]:
@@ -203,3 +206,20 @@ async def test_what_cannot_be_one_is_refused_to_the_spawner(options: dict[str, A
         spec = rt.Agent.spec(model="scripted:x")
         with pytest.raises(rt.DefinitionError, match="give"):
             await play.system.spawn(rt.MapReduce, **{"mapper": spec, "reducer": spec, **options})
+
+
+@pytest.mark.parametrize("given_up", [rt.Cancel("0"), rt.ClearMemory("0"), rt.ClearMemory("0", recursive=True)], ids=repr)
+async def test_the_pieces_of_a_parked_run_that_is_given_up_are_forgotten(given_up: Any) -> None:
+    sender = Sender()
+    async with rt.ActorSystem("desk") as system:
+        mapper = await sender.agent(system, "bob")
+        team = await system.spawn(rt.MapReduce, mapper=mapper, reducer=lambda results: "|".join(str(one.content) for one in results))
+        waiting = await parked_by(team, rt.AgentMessage(["a", "b"]))
+        await system.approvals.approve(waiting.requests[0].id, reviewer="carol")
+        with pytest.raises(rt.ApprovalRequired):
+            await team.ask(rt.Resume(waiting.run))
+        keepers = [each for each in gc.get_objects() if isinstance(each, Keeper) and any("piece-" in key for key in each._states)]
+        assert keepers
+        await team.ask(given_up)
+        await system.wait_quiet()
+        assert not [key for keeper in keepers for key in (*keeper._states, *keeper._parked) if "piece-" in key]
