@@ -22,7 +22,7 @@ __all__ = ["Place", "Roster", "Work"]
 
 
 class Work:
-    """What an actor does for a team, counted by the keys of the team's sessions."""
+    """What an actor does for a team, counted by the keys of its own sessions."""
 
     __slots__ = ("_counts", "_idle")
 

@@ -15,6 +15,7 @@ import trio
 from retinue.actors.agents.errors import BadInput, RunParked, TeamDiverged, TeamError
 from retinue.actors.agents.events import HandedOff
 from retinue.actors.agents.inputs import checked_session, own_items, own_message
+from retinue.actors.agents.keys import session_key
 from retinue.actors.agents.message import TIMEOUT, AgentMessage, ClearMemory, FromMember, Resume, Run, RunEnd
 from retinue.actors.agents.parking import give_up
 from retinue.actors.agents.passing import emit
@@ -69,7 +70,7 @@ class TeamRun:
 
     __slots__ = (
         "_flying", "_history", "_home", "_landed", "_late", "_old", "_resuming", "_roster", "_streamed", "_task", "_together", "_visited", "_wait", "exit_at",
-        "journal", "message", "name", "path", "session", "state", "strays", "told", "usage",
+        "journal", "message", "name", "path", "session", "state", "told", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -101,7 +102,6 @@ class TeamRun:
         self._wait = wait
         self._old = frozenset(journal.entries)
         self._resuming = {entry.run: trio.Event() for entry in journal.waiting if entry.run is not None}
-        self.strays: dict[str, Place] = {}  # parked runs that are no part of this one, and stood in its way
         self._flying: Counter[Any] = Counter()  # asks that go on, by where
         self._landed = trio.Event()
         self._together: list[list[Exception]] = []  # errors of branches that ended in the first of them
@@ -387,7 +387,7 @@ class TeamRun:
         if run is not None and any(one.run == run for one in self.journal.waiting):
             return ParkedAsk(what, waits.whom, None, (), run)
         if run is not None and not isinstance(waits.whom, Ref):
-            self.strays[run] = waits.whom
+            self.journal.strays[run] = waits.whom
         return Failed(what, error, was)
 
     def put_back(self, error: BaseException | None) -> None:
@@ -447,7 +447,7 @@ class TeamRun:
 
     async def _exchange(self, place: Place, session: str, request: Any, timeout: float | None, approvals: Any) -> AgentMessage:
         member = place.member.name
-        key = f"{session}/{self._home.own_key}"  # the member's session: of this team's subject, whom its key names
+        key = session_key(session, self.subject, self.tenant)  # the member's session, in which two sessions of the team may ask it
         ref, work = place.worker(key)
         if timeout is None and time_left(current()) > TIMEOUT and getattr(current(), "asked", False):
             timeout = math.inf  # as long as the run has, also where that is longer than asks are by themselves

@@ -97,11 +97,6 @@ class TeamSession(Session):
         self._team = definition
         self._strays: dict[str, Place] = {}  # parked runs of members that stood in the way of the last run, and are no part of it
 
-    @property
-    def own_key(self) -> str:
-        """The session's key."""
-        return self._key
-
     # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
 
     async def answer(self, message: AgentMessage) -> AgentMessage:

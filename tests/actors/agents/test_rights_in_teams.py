@@ -200,3 +200,33 @@ async def test_a_talk_that_was_loaded_and_is_none_leaves_a_swarm_that_answers(ta
         await swarm.ask(rt.LoadState({**state, "state": {"transcript": talk}}))
         assert (await swarm.ask("hi")).content == "desk"
         assert (await swarm.ask("hi")).content == "desk"
+
+
+async def test_two_sessions_of_a_team_that_share_a_members_session_lose_nothing_by_an_edit() -> None:
+    gate, began = trio.Event(), trio.Event()
+
+    async def hold() -> str:
+        """Waits."""
+        began.set()
+        await gate.wait()
+        return "done"
+
+    def model(request: llm.Complete) -> Any:
+        return llm.tool_calls(("hold", {})) if request.messages[-1].content == "one" else "ok"
+
+    async def forward(run: rt.TeamRun) -> Any:
+        return await run.ask("w", run.message, session="shared")
+
+    async with rt.ActorSystem("desk") as system:
+        deployment = await system.spawn(llm.Scripted, model)
+        team = await system.spawn(Made, {"w": rt.Agent.spec(model=deployment, tools=[hold])}, forward)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(team.ask, rt.AgentMessage("one", session="A"))
+            await began.wait()
+            await team.ask(rt.EditMember("w", options={"instructions": "Be brief."}))
+            nursery.start_soon(team.ask, rt.AgentMessage("two", session="B"))
+            await trio.testing.wait_all_tasks_blocked()
+            gate.set()
+        [member] = await team.ask(rt.GetMembers())
+        told = [each.content for each in (await member.ref.ask(rt.GetMemory("shared"))).messages if isinstance(each, rt.AgentMessage)]
+        assert told == ["one", "ok", "two", "ok"]
