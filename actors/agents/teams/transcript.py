@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ class Transcript:
         self._first, self._lines, self._heard = _kept(state.get(KEY))  # the first: the number of the first line that is kept still
         self.message = message
         self._number = self._end
-        speaker = " ".join(message.sender.split())[:LONGEST_SPEAKER]
+        speaker = _speaker(message.sender)
         self._lines.append(
             (f"{speaker} (another)" if speaker in members or speaker in self._heard else speaker, content_text(message.content))
         )
@@ -115,3 +116,9 @@ def _kept(given: Any) -> tuple[int, list[tuple[str, str]], dict[str, int]]:
 
 def _is_line(given: Any) -> bool:
     return isinstance(given, list) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], str)
+
+
+def _speaker(sender: str) -> str:
+    """The name of somebody from outside, as it stands before a line: without what is not seen, and without a colon, after which it would read as what another has said."""
+    seen = "".join(" " if each == ":" else each for each in sender if each.isspace() or unicodedata.category(each)[0] != "C")
+    return " ".join(seen.split())[:LONGEST_SPEAKER].rstrip() or "somebody"
