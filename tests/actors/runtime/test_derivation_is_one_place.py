@@ -59,11 +59,7 @@ def test_nobody_else_makes_a_context(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if not any(f"{name}(" in text for name in MAKING):  # parsing is what takes the time
         return
-    called = {
-        node.func.attr
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    }
+    called = {node.func.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
     assert called & MAKING <= OTHER_THINGS.get(path.name, set())
 
 
