@@ -21,6 +21,7 @@ from retinue.actors.agents.parking import give_up
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.spans import note_handoff
 from retinue.actors.agents.specs import takes
+from retinue.actors.agents.teams.arguments import close_all, functions_of, several
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.consents import sent_with_consent
 from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, Waits, branch_in_force, precedes, shown
@@ -192,7 +193,7 @@ class TeamRun:
             Exception: What an ask of an agent raises.
         """
         said = self._said(member, message, session)
-        options = (limits, tuple(handoffs), tuple(tools))
+        options = (limits, several(handoffs, "handoffs", self.path), several(tools, "tools", self.path))
         first, again = partial(self._ask, member, said, options, timeout), partial(self._go_on, said, options, timeout)
         answer: AgentMessage = await self._step((member, said), first, again)
         return answer
@@ -219,7 +220,7 @@ class TeamRun:
         try:
             functions = [partial(self.ask, member, message, timeout=timeout) for member, message in asks]
         except (TypeError, ValueError):
-            _close(asks)
+            close_all(asks)
             raise BadInput(
                 f'{self.path}: run.gather takes pairs of a member and a message, [("writer", "Begin"), …], and asks itself'
             ) from None
@@ -235,7 +236,7 @@ class TeamRun:
             raise BadInput(f'{self.path}: errors={errors!r}: give "raise" or "return"')
         if isinstance(at_once, bool) or not isinstance(at_once, int) or at_once < 1:
             raise BadInput(f"{self.path}: at_once={at_once!r}: give how many are asked at the same time, 1 or more")
-        outcomes = await at_once_in_order(self, self._branch(), functions, at_once, self._say)
+        outcomes = await at_once_in_order(self, self._branch(), functions_of(functions, self.path), at_once, self._say)
         if any(isinstance(outcome, Parking) for outcome in outcomes):
             raise Parking
         lost = [outcome.error for outcome in outcomes if isinstance(outcome, Failure)]
@@ -246,6 +247,8 @@ class TeamRun:
 
     async def complete(self, model: Ref[Any], request: Complete, *, timeout: float | None = None) -> Completion:
         """Asks a model: for choosing, planning, summing up. Under the same authority and journal as the asks of members."""
+        if not isinstance(model, Ref):
+            raise BadInput(f"{self.path}: run.complete was given a {type(model).__name__}: give the ref of a model, and a request")
 
         async def ask(asked: Complete, approvals: Any = ()) -> Completion:
             try:
@@ -266,6 +269,8 @@ class TeamRun:
         Args:
             function: Plain or `async def`, without arguments; gives JSON-like data. It asks nobody.
         """
+        if not callable(function):
+            raise BadInput(f"{self.path}: run.decide was given a {type(function).__name__}: give a function without arguments")
 
         async def call() -> Any:
             value = function()
@@ -585,13 +590,6 @@ def _own(answer: Any) -> Any:
     if isinstance(answer, AgentMessage):
         return own_message(answer)
     return plain_data(answer, "run.decide(…)") if isinstance(answer, dict | list) else answer
-
-
-def _close(given: Any) -> None:
-    """Coroutines that nobody will await."""
-    for one in given if isinstance(given, list | tuple) else ():
-        if inspect.iscoroutine(one):
-            one.close()
 
 
 def _single(error: BaseException) -> BaseException:

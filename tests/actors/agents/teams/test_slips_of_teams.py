@@ -187,3 +187,23 @@ def test_a_name_that_the_package_has_not_is_told_the_nearest() -> None:
         _ = rt.Sequentil  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"has no attribute '__wrapped__'$"):
         _ = rt.__wrapped__  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        lambda run: run.ask("w", "x", handoffs=5),
+        lambda run: run.ask("w", "x", tools="abc"),
+        lambda run: run.together(5),
+        lambda run: run.together("ab"),
+        lambda run: run.together([5]),
+        lambda run: run.together([run.ask("w", "x")]),
+        lambda run: run.complete(5, llm.Complete.of("x")),
+        lambda run: run.decide(5),
+    ],
+)
+async def test_what_a_run_cannot_take_is_named_where_it_is_given(slip: Any) -> None:
+    async with rt.ActorSystem("desk") as system:
+        team = await system.spawn(Made, {"w": rt.Agent.spec(model="scripted:x")}, slip)
+        with pytest.raises(rt.BadInput, match="run\\.(ask|together|complete|decide)"):
+            await team.ask("hi")
