@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -194,7 +194,7 @@ async def test_the_file_keeps_no_more_bytes_than_it_may_whatever_the_number_of_s
                 await doer.ask(Do(str(n) * 1_990))
     found = [span["said"][0] for span in read_spans(tmp_path)]
     assert 20 <= len(found) <= 100 and found[-1] == "2"
-    with sqlite3.connect(tmp_path / "traces.sqlite3") as connection:
+    with closing(sqlite3.connect(tmp_path / "traces.sqlite3")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
