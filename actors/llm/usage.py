@@ -86,7 +86,7 @@ def sound(usage: Any) -> Usage | None:
     if usage is None:
         return None
     if usage.__class__ is Usage and _true(usage.prompt_tokens) and _true(usage.completion_tokens) and _true(usage.cost_micro_usd):
-        return usage  # type: ignore[no-any-return]
+        return usage
     prompt, answer, cost = (
         number if _true(number) else None
         for number in (getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens", "cost_micro_usd"))

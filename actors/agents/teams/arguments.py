@@ -20,7 +20,7 @@ def several(given: object, name: str, path: str) -> tuple[Any, ...]:
 
 def functions_of(given: object, path: str) -> list[Callable[[], Awaitable[Any]]]:
     """What is to be called at the same time. Raises BadInput for what cannot be; coroutines among it are closed."""
-    found = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
+    found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
     wrong = next((each for each in found if not callable(each)), None) if isinstance(given, Iterable) else given
     if wrong is not None:
         close_all(found)
