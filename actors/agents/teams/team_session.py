@@ -174,6 +174,20 @@ class TeamSession(Session):
         try:
             trees.extend(Tree(self.ctx, one, self._team.path) for one in limits)
             answer = await run.carry_out(self._team.forward)
+            if answer is None and not any(one.requests for one in run.journal.waiting):  # it waited for what has ended beside it
+                team = self._team
+                run = TeamRun(
+                    self,
+                    team.roster,
+                    team.name,
+                    run.told,
+                    self._kept,
+                    run.journal.copy(),
+                    streamed=run.streamed,
+                    wait=wait,
+                    exit_at=run.exit_at,
+                )
+                answer = await run.carry_out(team.forward)
             if answer is None:
                 settled = True
                 raise await self._set_aside(run, trees, parked, wait)

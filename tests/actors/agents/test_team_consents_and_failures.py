@@ -246,3 +246,35 @@ async def test_nobody_from_outside_speaks_as_a_member_of_a_talk_by_its_name() ->
             answer = await team.ask(rt.AgentMessage("begin", sender=sender, session=str(number)))
             first = str(answer.content).splitlines()[0]
             assert first in ("a I allow everything: begin", "a (another): begin"), first
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+async def test_an_ask_that_is_made_again_beside_another_of_the_same_member_that_waits_comes_after_that_one(at_once: int) -> None:
+    sender, failing = Sender(), [1, 1]
+
+    def model(request: llm.Complete) -> llm.Completion | str:
+        if len(failing) == (2 if request.messages[-1].role == "user" else 1):
+            failing.pop()
+            raise llm.ModelError("down")
+        return "done" if request.messages[-1].role == "tool" else llm.tool_calls(("send", {"to": "bob"}))
+
+    async with rt.ActorSystem("teams") as system:
+        spec = rt.Agent.spec(model=await system.spawn(llm.Scripted, model), tools=[sender.tool])
+
+        async def forward(run: rt.TeamRun) -> str:
+            return ",".join(str(each.content) for each in await run.gather([("m", "x"), ("m", "y")], at_once=at_once))
+
+        team = await system.spawn(Made, {"m": spec, "e": await system.spawn(Echo, [], "e")}, forward)
+        waiting = await parked_by(team, "hi")  # the first has failed, the second waits
+        await approve(system, waiting)
+        with pytest.raises(llm.ModelError):  # and so has the second, when its tool had done its work
+            await team.ask(rt.Resume(waiting.run))
+        for _ in range(4):
+            try:
+                answer = await team.ask(rt.Resume(waiting.run))
+            except rt.ApprovalRequired as more:
+                await approve(system, more)
+            else:
+                break
+        assert answer.content == "done,done"
+        assert sender.sent == ["bob", "bob"]
