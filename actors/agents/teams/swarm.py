@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import attrs
 import trio
@@ -137,9 +137,9 @@ class Swarm(Team):
         while True:
             watch.enter(active)
             if said is None:
-                said = transcript.told(active, source) if self._share == "thread" else transcript.message
-                if within is not None:
-                    said, within = _evolved(said, receiver=within), None
+                told = transcript.told(active, source) if self._share == "thread" else transcript.message
+                said = told if within is None else cast("AgentMessage", _evolved(told, receiver=within))
+                within = None
             try:
                 answer = await self._ask(run, watch, active, said)
             except (NoSuchMember, MemberPaused) as gone:
