@@ -115,6 +115,7 @@ class Copy:
             "--timeout=60",
             "-m",
             "not slow",
+            "--hypothesis-profile=retinue-at-length",  # a third of the examples does not notice each of them
         ]
         command += tests
         try:

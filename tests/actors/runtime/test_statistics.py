@@ -133,7 +133,7 @@ async def test_seconds_of_waiting_and_working_are_measured() -> None:
         working = actor.working_seconds
         await ref.ask(Do(lambda_sleep(0.05)))  # in the asker's own task
         (actor,) = system.actors()
-        assert actor.working_seconds >= working + 0.05
+        assert actor.working_seconds >= working + 0.025  # an estimate: of this turn the time since it first waited is measured
 
 
 def lambda_sleep(seconds: float) -> Any:
