@@ -28,5 +28,5 @@ def test_live_the_endpoint_is_asked_by_each_debater_and_the_judge() -> None:
     printed, asked = run_live("debate", "Five cents")
     assert printed.splitlines()[0] == "asking some-model at URL; this may cost money"
     assert "=> Five cents [judge, rounds: 2]" in printed
-    assert "=> Five cents [agreed, rounds: 1, votes: [['5 cents', 3]]]" in printed
+    assert "=> Five cents [agreed, rounds: 1, votes: [['Five cents', 3]]]" in printed
     assert len(asked) == 7 + 3 + 3
