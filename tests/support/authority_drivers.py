@@ -98,12 +98,22 @@ class TwinHolder(Holder):
     def __init__(self, world: World, system: retinue.sync.ActorSystem) -> None:
         super().__init__(world)
         self._system = system
+        self._waiting: dict[int, int] = {}
 
     def _ref(self, ref: Any) -> Any:
         return retinue.sync.Ref(ref, self._system._twin)
 
     async def ask(self, ref: Any, message: Any, **keywords: Any) -> Any:
-        return self._ref(ref).ask(message, **keywords)
+        here = threading.get_ident()
+        self._waiting[here] = message.mark
+        try:
+            return self._ref(ref).ask(message, **keywords)
+        finally:
+            del self._waiting[here]
+
+    def doing(self, thread: threading.Thread) -> int | None:
+        """As `World.outside` asks."""
+        return self._waiting.get(thread.ident or 0, 0) if thread.is_alive() else None
 
     async def send(self, ref: Any, message: Any, **keywords: Any) -> Any:
         return self._ref(ref).send(message, **keywords)
@@ -134,14 +144,15 @@ class TwinHolder(Holder):
 class Threads:
     """Stands for a nursery: what is started goes into a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: TwinHolder) -> None:
         self._threads: list[threading.Thread] = []
+        self._holder = holder
 
     def start_soon(self, function: Callable[..., Any], *arguments: Any) -> None:
         thread = threading.Thread(target=lambda: driven(function(*arguments)))
         self._threads.append(thread)
         thread.start()
-        thread.join(0.05)
+        self._holder.world.outside.append(partial(self._holder.doing, thread))
 
     def join(self) -> None:
         for thread in self._threads:
@@ -155,10 +166,10 @@ class Twin:
     def __init__(self, **options: Any) -> None:
         self._system = retinue.sync.ActorSystem("machine", **{**OPTIONS, **options})
         self._system.__enter__()
-        self._threads = Threads()
         self.world = World(self._system._twin.core)
         self.world.begin()
         self.holder = TwinHolder(self.world, self._system)
+        self._threads = Threads(self.holder)
 
     def run(self, work: Callable[[Any], Awaitable[Any]]) -> None:
         """As `Loop.run`."""

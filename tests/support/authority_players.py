@@ -390,11 +390,11 @@ class ThreadPlayer(Acting, rt.Actor, blocking=True):
 
     async def ask(self, ref: Any, message: Any, **keywords: Any) -> Any:
         seat = self.world.by_path[self.ctx.path]
-        seat.waits = True
+        seat.waits = message.mark
         try:
             return self.ctx.ask(ref, message, **keywords)
         finally:
-            seat.waits = False
+            seat.waits = 0
 
     @rt.handler
     def script(self, message: Script) -> Any:

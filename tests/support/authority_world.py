@@ -9,12 +9,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 import retinue as rt
 from authority_model import RISKS, Warrant
+from retinue.actors.runtime.asks import DONE
 
 EPOCH = 2 * 10**12
 OWN = ("fs.read", "mem.put")
@@ -82,7 +84,7 @@ class Seat:
 
     Attributes:
         kind: "loop", "thread", "virtual", "worker", "closed", "adopted"; or who hands on what it gets: "front" to one, "broadcast" to all.
-        waits: In its thread, for an answer.
+        waits: In its thread, for the answer to the message of this mark; 0 for none.
         again: It may hand a message on once more.
         operations: All that it can be sent, for somebody with gated handlers only.
         members: Of a group: who has refused what it was sent is not said.
@@ -91,7 +93,7 @@ class Seat:
     ref: Any
     grant: Warrant
     kind: str
-    waits: bool = False
+    waits: int = 0
     again: bool = False
     operations: tuple[str, ...] = ()
     members: tuple[Seat, ...] = ()
@@ -166,6 +168,7 @@ class World:
         repeated: Marks of messages that may come again: of a timer that ticks again and again, of a pool that tries once more.
         delay: Seconds of the loop's clock until a timer ticks.
         player, supervision: The class of all players in the loop, and how they are supervised.
+        outside: What threads that are no actors' do: each gives the mark of the answer that it waits for, or 0, or None once it has ended.
     """
 
     delay: float = 0.0
@@ -195,6 +198,8 @@ class World:
         self.marks = itertools.count(1)
         self.broke: list[tuple[Sent, Warrant, Any]] = []
         self.letters: Any = None
+        self.outside: list[Callable[[], int | None]] = []
+        self._begun: dict[int, Any] = {}
         self.foreign = rt.ActorSystem("foreign").authority.root
 
     def begin(self) -> None:
@@ -202,6 +207,14 @@ class World:
         self.system._kernel.gate.desk = None  # a question is refused at once: its steps must not depend on another thread's
         self.system.authority._clock._clock = lambda: EPOCH + self.now * 1000
         self.letters = self.system.dead_letters.subscribe(10_000)
+        portal = self.system._kernel.portal
+        begin = portal.begin
+
+        def noting(delivery: Any, slot: Any) -> Any:
+            self._begun[getattr(delivery.message, "mark", 0)] = slot
+            return begin(delivery, slot)
+
+        portal.begin = noting
         root = self.system.authority.root
         self.handles.append(Handle(root, Warrant(real=frozenset([root]), root=root)))
 
@@ -382,11 +395,17 @@ class World:
             deferred.reply(None)
 
     def threads(self) -> str:
-        """What the actors in threads do: "" where they rest, "waiting", or "working"."""
+        """What the threads do: "" where they rest, "waiting", or "working"."""
         found = [seat.waits for seat in self.seats if seat.kind == "thread" and seat.ref.alive and seat.ref._cell.turn is not None]
         if self.adopted is not None and self.adopted.ref._cell.turn is not None:
-            found.append(False)
-        return "" if not found else "waiting" if all(found) else "working"
+            found.append(0)
+        found += [mark for mark in (look() for look in self.outside) if mark is not None]
+        return "" if not found else "waiting" if all(map(self._blocked, found)) else "working"
+
+    def _blocked(self, mark: int) -> bool:
+        """Whether the request of this mark has come to the system, and is not answered: its thread does nothing until then, however slow the machine is."""
+        slot = self._begun.get(mark)
+        return slot is not None and slot.stage < DONE
 
     # -- what is on record -----------------------------------------------------------------------------------------------------------------------------
 

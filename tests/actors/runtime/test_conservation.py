@@ -378,8 +378,10 @@ async def test_a_request_that_is_handed_over_twice_on_a_delayed_link_is_counted_
             faults.delay(Do, 5, to=back)
             faults.duplicate(Call, to=back)
             async with trio.open_nursery() as nursery:
-                for how in (Do(sleep_one), *[Call(nothing)] * 5):
-                    nursery.start_soon(front.ask, Call(forward(how)))
+                nursery.start_soon(front.ask, Call(forward(Do(sleep_one))))
+                await trio.testing.wait_all_tasks_blocked()  # the others come behind it on that link
+                for _ in range(5):
+                    nursery.start_soon(front.ask, Call(forward(Call(nothing))))
         assert conserved(system)
         await trio.sleep(10)
         assert conserved(system)
