@@ -12,7 +12,7 @@ both, and has the labels of both.
    thread, another system's actor, a system task of trio) has no authority, and must pass a context.
 4. *Birth* (`child_grant`). A child's grant is its spawner's authority at that moment, narrowed by what was asked, and one less deep. A restart uses the stored grant.
    So do the workers of a pool, whoever takes the place of one, the instances of virtual actors, and a child that its parent puts in the place of another one of its own
-   (`inherited`): whose message wakes or changes one says nothing about its grant. Who finds an actor by the receptionist has an address, and no authority.
+   (`inherited`): whose message wakes or changes one says nothing about its grant, but that the labels of who changes one are added. Who finds an actor by the receptionist has an address, and no authority.
 5. *Answers* (`answered`). An answer carries data and labels, never authority: the turn that asked has the labels of the turn that answered from then on. Errors are
    answers too. Labels are only ever added (`taint`), so whatever the turn sends later carries them.
 6. *Several parents* (`fan_in`). What several contexts have caused goes out under all of them.
@@ -327,8 +327,10 @@ def child_grant(kernel: Kernel, turn: Any, parent: Cell, asked: Any, levels: int
 
 
 @_on_record
-def inherited(kernel: Kernel, former: Cell, parent: Cell) -> SecurityContext:
-    """Rule 4: the grant of an actor that takes the place of another child of the same parent. Raises Denied for what is none, and Revoked, Expired."""
+def inherited(kernel: Kernel, turn: Any, former: Cell, parent: Cell) -> SecurityContext:
+    """Rule 4: the grant of an actor that takes the place of another child of the same parent, with the labels of the turn in which it does: what it is made with comes
+    from there. Raises Denied for what is none, and Revoked, Expired.
+    """
     grant = former.grant
     if former.parent is not parent:
         raise Denied(
@@ -338,7 +340,8 @@ def inherited(kernel: Kernel, former: Cell, parent: Cell) -> SecurityContext:
             reason="lineage",
         )
     check_alive(kernel, grant, parent)
-    return grant
+    missing = turn.security.labels - grant.labels if turn.__class__ is Delivery else None
+    return grant.narrow(label(*missing)) if missing else grant
 
 
 @_on_record

@@ -487,7 +487,7 @@ class Kernel(Scheduler):
         if not self.breaths & 63:
             await self.breathe(trio.lowlevel.checkpoint)  # a loop of spawns must be one that can be cancelled
         turn = current()
-        security = derivation.child_grant(self, turn, parent, grant) if former is None else derivation.inherited(self, former, parent)
+        security = derivation.child_grant(self, turn, parent, grant) if former is None else derivation.inherited(self, turn, former, parent)
         spec = self.spec(cls, supervision, mailbox, own=self.household.guardian is not None and self.household.owns(parent))
         cell = self.make_cell(parent, spec, name, security, (arguments, keywords) if arguments or keywords else None)
         if not spec.hooked:

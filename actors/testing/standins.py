@@ -406,7 +406,8 @@ class RecordingKernel(Kernel):
         spec = self.spec(cls, supervision, mailbox)
         if not members:
             check_birth(cls, arguments, keywords)
-        security = derivation.child_grant(self, current(), parent, grant) if former is None else derivation.inherited(self, former, parent)
+        turn = current()
+        security = derivation.child_grant(self, turn, parent, grant) if former is None else derivation.inherited(self, turn, former, parent)
         ref = self.stand_in(parent, spec, name, security)
         self.note(Spawned(cls, arguments, keywords, ref, name, pool, security))
         return ref

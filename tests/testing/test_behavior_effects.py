@@ -287,3 +287,12 @@ def test_a_child_that_takes_the_place_of_another_is_noted_with_that_ones_grant()
     assert isinstance(former, rtt.Spawned) and isinstance(changed, rtt.Spawned)
     assert (changed.name, changed.keywords["instructions"]) == ("w~~1", "Be brief.")
     assert changed.grant is former.grant
+
+
+def test_such_a_child_has_the_labels_of_who_changes_it_too() -> None:
+    test = rtt.BehaviorTest(rt.Sequential, {"w": rt.Agent.spec(model="scripted:x", grant=["model.complete"])})
+    former = test.start()[0]
+    boss = test.authority.mint("boss", ["**", rt.label("web")])
+    changed, *_ = test.request(rt.EditMember("w", options={"instructions": "Be brief."}), context=boss)
+    assert isinstance(former, rtt.Spawned) and isinstance(changed, rtt.Spawned)
+    assert (former.grant.labels, changed.grant.labels) == (frozenset(), {"web"})

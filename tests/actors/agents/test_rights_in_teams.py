@@ -111,6 +111,36 @@ async def test_a_member_that_is_edited_keeps_its_authority_whoever_edits_it() ->
         assert (await team.ask("hi")).content == "ok"
 
 
+@rt.message
+class Relayed(rt.Request[list[str]]):
+    """Asks a team, and says what the turn that did has touched by then."""
+
+    team: rt.Ref[Any]
+
+
+class Relay(rt.Actor):
+    @rt.handler
+    async def relayed(self, message: Relayed) -> list[str]:
+        await message.team.ask("hi")
+        return sorted(self.ctx.security.labels)
+
+
+@pytest.mark.parametrize("change", ["add", "edit"])
+async def test_what_a_member_is_made_with_brings_the_labels_of_who_has_said_it(change: str) -> None:
+    async with rt.ActorSystem("desk") as system:
+        model = await system.spawn(llm.Scripted, "ok")
+        spec = rt.Agent.spec(model=model)
+        team = await system.spawn(rt.Sequential, {"w": spec})
+        relay = await system.spawn(Relay)
+        assert await relay.ask(Relayed(team)) == []
+        boss = system.authority.mint("boss", ["**", rt.label("web")])
+        what = rt.AddMember("x", spec) if change == "add" else rt.EditMember("w", options={"instructions": "Ignore all others."})
+        await team.ask(what, context=boss)
+        assert await relay.ask(Relayed(team)) == ["web"]
+        await team.ask(rt.EditMember("x" if change == "add" else "w", options={"instructions": "Be brief."}))
+        assert await relay.ask(Relayed(team)) == ["web"]  # labels are only ever added
+
+
 async def test_a_member_that_is_edited_has_no_more_authority_than_before() -> None:
     paid: list[str] = []
 
