@@ -209,12 +209,14 @@ class Endpoint:
             if wait is None:
                 raise failure
             if charge is not None:
-                request = await charge.again(request, failure)
+                charge.failed(failure)  # before the wait, in which others of the account may have what is reserved
             attempt += 1
             reason = tidy(str(failure))
             _log.info("attempt %d at %s in %.2f s: %s", attempt, self._where, wait, reason)
             yield Retrying(reason, attempt, wait, failure.code)
             await trio.sleep(wait)
+            if charge is not None:
+                request = await charge.anew(request)
 
     def _with_price(self, event: Completed) -> Completed:
         usage = event.completion.usage

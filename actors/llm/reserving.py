@@ -233,8 +233,16 @@ class Charge:
         """
         if self._reservation is None or not self._settle_failed(error):
             return request
+        return await self.anew(request)
+
+    async def anew(self, request: Complete) -> Complete:
+        """The request is about to be sent once more, after an attempt that `failed`: the worst case is reserved anew.
+
+        Returns, raises: As `again`.
+        """
         await self.reserve()
-        return _capped(request, self.request.max_tokens)
+        most = self.request.max_tokens
+        return request if request.max_tokens == most else _capped(request, most)
 
     # -- its end -------------------------------------------------------------------------------------------------------------------------------------
 

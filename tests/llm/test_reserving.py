@@ -277,6 +277,33 @@ async def test_an_attempt_that_the_budget_does_not_bear_any_more_is_not_made() -
             assert (await quiet(system, who)).spent.tokens == PROMPT
 
 
+class Patient(llm.Retries):
+    """Waits for as long as an endpoint may ask for."""
+
+    def wait(self, retry: int, asked: float | None) -> float:
+        return 30.0
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["asked", "streamed"])
+@pytest.mark.parametrize(("act", "taken"), [(BUSY, 0), (None, PROMPT)], ids=["refused", "broke"])
+async def test_nothing_is_held_while_an_endpoint_lets_wait_for_the_next_attempt(act: Any, taken: int, streamed: bool) -> None:
+    with loopback(answers(act, WELL)) as server:
+        async with rt.ActorSystem() as system:
+            model = await system.spawn(
+                llm.OpenAICompatible, model="m", base_url=server.url, retries=Patient(3), proxies=False, name="model"
+            )
+            who = ada(system, tokens=1_000)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(read, model, who) if streamed else partial(model.ask, HELLO, context=who))
+                with trio.fail_after(10):
+                    while not server.asked:
+                        await trio.sleep(0.005)
+                    await model.ask(HELLO, context=who)  # all that was left was reserved for the first, which waits now
+                nursery.cancel_scope.cancel()
+            balance = await quiet(system, who)
+            assert (balance.spent.tokens, balance.reserved.tokens) == (taken + 10, 0)
+
+
 async def test_an_endpoint_that_cannot_be_connected_to_costs_nothing() -> None:
     async with rt.ActorSystem() as system:
         model = await system.spawn(
