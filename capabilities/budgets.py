@@ -16,7 +16,7 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, NoReturn, ParamSpec, TypeVar, final
+from typing import Final, Literal, NamedTuple, NoReturn, ParamSpec, TypeVar, final
 
 import attrs
 
@@ -112,6 +112,13 @@ class Queued:
         self.wake: Final = wake
         self.reservation: Reservation | None = None
         self.error: BudgetExceeded | Expired | None = None
+
+
+class _InTheWay(NamedTuple):
+    """Where others are in a lease's way, and of what they have too much."""
+
+    account: Account
+    resource: str
 
 
 @final
@@ -301,17 +308,17 @@ class Ledger:
         if len(self._waiting) >= MOST_WAITING:
             raise BudgetExceeded(
                 f"{MOST_WAITING} others wait for what is reserved, and nothing was reserved. Ask again later.",
-                resource="tokens",
-                account=found.id,
+                resource=found.resource,
+                account=found.account.id,
             )
-        queued = Queued(union, want, deadline, wake, found)
+        queued = Queued(union, want, deadline, wake, found.account)
         self._waiting[queued] = None
         return queued
 
     def _find_lease(
         self, union: tuple[Account, ...], want: Callable[[Amounts, Amounts], Amounts], deadline: int, before: Iterable[Queued]
-    ) -> Reservation | Account:
-        """The lease, or the account on which others are in its way. Raises where it cannot be had."""
+    ) -> Reservation | _InTheWay:
+        """The lease, or the account on which others are in its way, and what of it. Raises where it cannot be had."""
         if (deadline != NEVER or self._expiring) and deadline <= self._sweep():
             raise Expired("the budget has expired, and nothing was reserved. Ask whoever gave it for another context.")
         leased = self._leased
@@ -323,10 +330,10 @@ class Ledger:
             _check_left(account, amounts, left)
         for account, free in zip(union, frees, strict=True):
             if not _is_within(amounts, free):
-                return account
+                return _InTheWay(account, _first_of(amounts, free))
         for other in before:
             if other._behind in union:
-                return other._behind
+                return _InTheWay(other._behind, _first_of(amounts, NOTHING_SPENT))
         if amounts != NOTHING_SPENT:
             for account in union:
                 leased[account] = _plus(leased.get(account, NOTHING_SPENT), amounts)
@@ -358,9 +365,9 @@ class Ledger:
             except (BudgetExceeded, Expired) as error:
                 queued.error = error
             else:
-                if isinstance(found, Account):
-                    queued._behind = found
-                    blocked.add(found)
+                if isinstance(found, _InTheWay):
+                    queued._behind = found.account
+                    blocked.add(found.account)
                     continue
                 queued.reservation = found
             del self._waiting[queued]
@@ -482,6 +489,11 @@ def _check_left(account: Account, amounts: Amounts, left: Amounts) -> None:
 
 def _is_within(amounts: Amounts, left: Amounts) -> bool:
     return amounts.calls <= left.calls and amounts.tokens <= left.tokens and amounts.cost_micro_usd <= left.cost_micro_usd
+
+
+def _first_of(amounts: Amounts, left: Amounts) -> str:
+    """The first resource of which more is wanted than there is."""
+    return next((resource for resource, field in _RESOURCES if getattr(amounts, field) > getattr(left, field)), "tokens")
 
 
 def _smallest(lefts: list[Amounts]) -> Amounts:

@@ -215,6 +215,32 @@ def test_how_many_wait_is_bounded(ledger: Ledger, monkeypatch: pytest.MonkeyPatc
         ledger.lease([root], just(1))
 
 
+@pytest.mark.parametrize(
+    ("wanted", "resource"),
+    [(Amounts(calls=1), "calls"), (Amounts(tokens=2), "tokens"), (Amounts(cost_micro_usd=1), "cost"), (Amounts(0, 1, 1), "cost")],
+    ids=["calls", "tokens", "cost", "cost beside tokens"],
+)
+def test_who_comes_when_too_many_wait_is_told_what_they_wait_for(
+    wanted: Amounts, resource: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "MOST_WAITING", 0)
+    root = Account((), Amounts(1, 2, 1), NEVER)
+    has(ledger.lease([root], lambda _left, _free: wanted))
+    with pytest.raises(BudgetExceeded, match="0 others wait") as refused:
+        ledger.lease([root], lambda _left, _free: wanted)
+    assert (refused.value.resource, refused.value.account) == (resource, root.id)
+
+
+def test_who_comes_behind_too_many_others_is_told_what_it_wanted(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "MOST_WAITING", 1)
+    root = account(tokens=2, cost=5)
+    has(ledger.lease([root], just(2)))
+    waits(ledger.lease([root], just(1)))
+    with pytest.raises(BudgetExceeded, match="1 others wait") as refused:
+        ledger.lease([root], lambda _left, _free: Amounts(cost_micro_usd=1))  # it is there, but nobody overtakes
+    assert refused.value.resource == "cost"
+
+
 @pytest.mark.parametrize("odd", [Amounts(tokens=-1), Amounts(tokens=2**63), Amounts(tokens=1.5), Amounts(cost_micro_usd=True)])  # type: ignore[arg-type]
 def test_odd_amounts_are_refused_and_change_nothing(ledger: Ledger, odd: Amounts) -> None:
     root = account(tokens=10)
