@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
 from typing import Any, Final
 
 import attrs
@@ -20,6 +20,9 @@ __all__ = ["FREE", "Price", "Tariff", "load_prices", "price_of", "tariff_of"]
 
 _MICRO: Final = 1_000_000
 _DEAREST: Final = 1_000_000  # US dollars for a million tokens
+_ROUNDED_UP: Final = Context(prec=100, rounding=ROUND_CEILING, traps=[DivisionByZero, InvalidOperation, Overflow])
+"""What prices are reckoned in: the context of a thread is the program's, which may want three digits of its own numbers."""
+
 _LONGEST: Final = 1_024  # characters of a name that is looked up; models' names are shorter
 _LISTED_AS: Final = {"glm": "zhipuai"}  # our names for providers where the list has others
 
@@ -54,7 +57,8 @@ class Price:
 
     def cost(self, prompt_tokens: int, answer_tokens: int) -> int:
         """The cost of so many tokens in millionths of a US dollar, rounded up."""
-        return int((self.input_usd * prompt_tokens + self.output_usd * answer_tokens).to_integral_value(ROUND_CEILING))
+        with localcontext(_ROUNDED_UP):
+            return int((self.input_usd * prompt_tokens + self.output_usd * answer_tokens).to_integral_value(ROUND_CEILING))
 
     def of(self, usage: Usage) -> int | None:
         """The cost of what an answer used; None where its tokens are not known."""
@@ -129,13 +133,14 @@ def price_of(provider: str | None, model: str, usage: Usage) -> int | None:
         return None
     cached = min(usage.cached_tokens or 0, usage.prompt_tokens)
     counted = genai_prices.Usage(input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens, cache_read_tokens=cached)
-    try:
-        listed = found[1].calc_price(counted, found[0])
-    except (LookupError, ValueError, TypeError, ArithmeticError):  # a tariff that needs to know more than these numbers
-        return None
-    if listed.model_price.input_mtok is None or listed.model_price.output_mtok is None:
-        return None  # the list knows the model, and no price of it
-    return int((Decimal(listed.total_price) * _MICRO).to_integral_value(ROUND_CEILING))
+    with localcontext(_ROUNDED_UP):
+        try:
+            listed = found[1].calc_price(counted, found[0])
+        except (LookupError, ValueError, TypeError, ArithmeticError):  # a tariff that needs to know more than these numbers
+            return None
+        if listed.model_price.input_mtok is None or listed.model_price.output_mtok is None:
+            return None  # the list knows the model, and no price of it
+        return int((Decimal(listed.total_price) * _MICRO).to_integral_value(ROUND_CEILING))
 
 
 async def load_prices() -> None:

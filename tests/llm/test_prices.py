@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import subprocess
 import sys
 
@@ -34,6 +35,28 @@ def test_cached_tokens_cost_less_and_are_not_counted_twice():
 
 def test_a_part_of_a_millionth_is_rounded_up():
     assert price_of("openai", "gpt-4.1-nano", llm.Usage(1, 1, 0)) == 1
+
+
+ODD_CONTEXTS = {
+    "two digits": decimal.Context(prec=2),
+    "rounded down": decimal.Context(prec=3, rounding=decimal.ROUND_DOWN),
+    "no rounding": decimal.Context(prec=4, traps=[decimal.Inexact, decimal.Rounded]),
+    "small numbers": decimal.Context(Emax=3, Emin=-3, traps=[]),
+}
+
+
+@pytest.mark.parametrize("name", ODD_CONTEXTS)
+def test_costs_are_the_same_whatever_a_program_wants_of_its_own_decimals(name):
+    used = llm.Usage(1, 1_234_567, 7_654_321)
+    price, listed = llm.Price("0.15", "0.60"), [("openai", "gpt-4.1"), ("google", "gemini-2.5-pro")]
+    costs = [price_of(provider, model, used) for provider, model in listed]
+    tariffs = [prices.tariff_of(provider, model, 345_678) for provider, model in listed]
+    assert None not in [*costs, *tariffs]
+    with decimal.localcontext(ODD_CONTEXTS[name]):
+        assert price.of(used) == llm.Price("0.15", "0.60").of(used) == 4_777_778
+        assert price.tariff(1_234_567).prompt == 185_186
+        assert [price_of(provider, model, used) for provider, model in listed] == costs
+        assert [prices.tariff_of(provider, model, 345_678) for provider, model in listed] == tariffs
 
 
 @pytest.mark.parametrize(
