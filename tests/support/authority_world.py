@@ -400,6 +400,9 @@ class World:
         if self.adopted is not None and self.adopted.ref._cell.turn is not None:
             found.append(0)
         found += [mark for mark in (look() for look in self.outside) if mark is not None]
+        kernel = self.system._kernel
+        if len(kernel.portal) or kernel.ready:  # after that of the threads: what one handed over before it came to rest is still to come
+            return "working"
         return "" if not found else "waiting" if all(map(self._blocked, found)) else "working"
 
     def _blocked(self, mark: int) -> bool:
