@@ -19,10 +19,28 @@ if TYPE_CHECKING:
     from retinue.actors.tracing.tracing import Tracing
     from retinue.mailbox.envelope import Postmark
 
-__all__ = ["NO_SPAN", "Tracer", "TurnSpan", "hinted", "incoming", "passed_on", "ready", "sent_in", "trace_of"]
+__all__ = [
+    "MOST_STATE",
+    "NO_SPAN",
+    "Tracer",
+    "TurnSpan",
+    "hinted",
+    "incoming",
+    "incoming_state",
+    "passed_on",
+    "ready",
+    "sent_in",
+    "trace_of",
+]
+
+MOST_STATE: Final = 512
+"""Characters of a W3C `tracestate` that is passed on."""
 
 incoming: ContextVar[str | None] = ContextVar("retinue_incoming_trace", default=None)
 """The `traceparent` that a request from another process came with, in the task that serves it."""
+
+incoming_state: ContextVar[str | None] = ContextVar("retinue_incoming_state", default=None)
+"""The `tracestate` that came with it."""
 
 hinted: ContextVar[Mapping[str, str] | None] = ContextVar("retinue_span_hints", default=None)
 """Attributes for the span of the next message that is sent, which only its sender knows."""
@@ -34,12 +52,14 @@ class TurnSpan:
     Attributes:
         recording: Whether what is said to it is kept: the system traces, and this trace is among those that are sampled.
         traceparent: The span as a W3C `traceparent`, for requests to other services; None where there is no span.
+        tracestate: The W3C `tracestate` that goes with it; None where there is none.
     """
 
     __slots__ = ()
 
     recording: bool = False
     traceparent: str | None = None
+    tracestate: str | None = None
 
     def rename(self, name: str) -> None:
         """Gives the span another name; default: the message's type. Names are few, and never hold what somebody said."""

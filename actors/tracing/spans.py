@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
-from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, SpanKind, Status, StatusCode
 
 from retinue.actors.runtime.tracing import TurnSpan
 from retinue.actors.tracing import names
+from retinue.actors.tracing.contexts import FromOutside, parsed, state_text, written
 from retinue.security.errors import ApprovalRequired
 from retinue.security.redaction import redact
 from retinue.security.secret_shapes import REDACTED, hide_secrets, is_secret_name
@@ -22,9 +23,8 @@ from retinue.security.whole_texts import whole
 if TYPE_CHECKING:
     from retinue.actors.tracing.tracer import OpenTelemetryTracer
 
-__all__ = ["FromOutside", "LiveSpan", "parsed", "written"]
+__all__ = ["LiveSpan", "QuietSpan"]
 
-_TRACEPARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
 _WORD: Final = re.compile(r"[\w.:/@+-]{1,128}", re.ASCII)
 _KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
@@ -44,26 +44,6 @@ MOST_OF_ENTRIES: Final = 2**17
 """Characters of them together, about."""
 
 
-class FromOutside(str):
-    """The `traceparent` of a span that is none of a turn's: a caller's in another process, or one that somebody here has made himself."""
-
-    __slots__ = ()
-
-
-def parsed(traceparent: str | None) -> SpanContext | None:
-    """The context of a W3C `traceparent`; None for what is none."""
-    match = _TRACEPARENT.fullmatch(traceparent) if traceparent is not None else None
-    if match is None:
-        return None
-    context = SpanContext(int(match[1], 16), int(match[2], 16), is_remote=True, trace_flags=TraceFlags(int(match[3], 16)))
-    return context if context.is_valid else None
-
-
-def written(context: SpanContext) -> str:
-    """The context as a W3C `traceparent`."""
-    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
-
-
 class LiveSpan(TurnSpan):
     """The span of one turn, from its beginning to its end.
 
@@ -76,10 +56,12 @@ class LiveSpan(TurnSpan):
 
     __slots__ = (
         "_aside", "_counted", "_failed", "_given", "_incoming", "_tracer", "around", "ended", "otel", "recording", "sums", "traceparent",
+        "tracestate",
     )  # fmt: skip
 
     recording: bool
     traceparent: str | None
+    tracestate: str | None
 
     def __init__(
         self, tracer: OpenTelemetryTracer, name: str, kind: str, incoming: str | None, around: LiveSpan | None, attributes: dict[str, Any]
@@ -96,7 +78,8 @@ class LiveSpan(TurnSpan):
         context = trace.set_span_in_context(NonRecordingSpan(parent), tracer.nothing) if parent is not None else tracer.nothing
         self.otel = tracer.otel.start_span(name, context, _KINDS[kind], attributes)
         self.recording = self.otel.is_recording()
-        self.traceparent = written(self.otel.get_span_context())
+        self.traceparent = found = written(self.otel.get_span_context())
+        self.tracestate = state_text(found)
 
     # -- what handlers say ---------------------------------------------------------------------------------------------------------------------------
 
@@ -216,6 +199,28 @@ class LiveSpan(TurnSpan):
         if run is not None:
             self.remember(run)
         return None
+
+
+class QuietSpan(TurnSpan):
+    """That of a turn in a trace that is not kept: nothing is made of it. The span that it would be a child of stands in its place.
+
+    Attributes:
+        ended: Whether the turn is over.
+    """
+
+    __slots__ = ("ended", "traceparent", "tracestate")
+
+    traceparent: str
+    tracestate: str | None
+
+    def __init__(self, incoming: str) -> None:
+        self.ended = False
+        self.traceparent = incoming
+        self.tracestate = state_text(incoming)
+
+    def handed(self) -> str:
+        """What children are children of."""
+        return self.traceparent
 
 
 _WORDS: Final = frozenset({names.CALL_ID, names.RESPONSE_MODEL, names.FINISH_REASONS})

@@ -16,9 +16,10 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.sdk.trace.sampling import Decision
 
-from retinue.actors.runtime.tracing import Tracer, incoming, trace_of
+from retinue.actors.runtime.tracing import Tracer, incoming, incoming_state, trace_of
 from retinue.actors.tracing import names
-from retinue.actors.tracing.spans import FromOutside, LiveSpan, parsed, written
+from retinue.actors.tracing.contexts import FromOutside, is_sampled, parsed, state_of, written
+from retinue.actors.tracing.spans import LiveSpan, QuietSpan
 from retinue.mailbox.envelope import Postmark
 from retinue.security.whole_texts import whole
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
+    from retinue.actors.runtime.tracing import TurnSpan
     from retinue.actors.tracing.exporting import Watched
 
 __all__ = ["FLUSH_TIMEOUT", "OpenTelemetryTracer"]
@@ -91,7 +93,12 @@ class OpenTelemetryTracer(Tracer):
         if not context.is_valid:
             return self._received(incoming.get()) if turn is None else trace_of(turn)
         found = written(context)
-        return trace_of(turn) if turn is not None and _is_of(turn, found) else FromOutside(found)
+        within = None
+        if turn is not None:
+            within = trace_of(turn)
+            if _is_of(turn, found):
+                return within
+        return FromOutside(found, getattr(found, "state", None), within)
 
     def _received(self, traceparent: str | None) -> FromOutside | None:
         """What came with a request: the caller says what it is a part of, and not whether it is kept."""
@@ -103,7 +110,15 @@ class OpenTelemetryTracer(Tracer):
             context = trace.SpanContext(
                 context.trace_id, context.span_id, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED if kept else 0)
             )
-        return FromOutside(written(context))
+        return FromOutside(written(context), state_of(incoming_state.get()))
+
+    def _around(self, came: str | None) -> LiveSpan | None:
+        """The span of this system that is around one whose parent is `came`, and has not ended: the parent itself, or the turn in whose handler that was made."""
+        inner = came
+        while isinstance(inner, FromOutside):
+            inner = inner.within
+        # Somebody's own span may be of another trace, of which the turn's is no part.
+        return None if inner is None or came is None or inner[:35] != came[:35] else self._open.get(inner)
 
     # -- turns -----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -116,14 +131,16 @@ class OpenTelemetryTracer(Tracer):
             postmark = delivery.postmark
             if postmark is None:
                 postmark = delivery.postmark = Postmark()
+            came = postmark.trace
+            if came is not None and self._sampler is not None and not is_sampled(came):
+                self._begin_quietly(delivery, postmark, came)
+                return
             message, cls, security = delivery.message, cell.spec.cls, delivery.context
             label = type(message).__name__
             attributes = {names.PATH: whole(cell.path), names.MESSAGE: label, names.SUBJECT: whole(security.subject)}
             if security.tenant:
                 attributes[names.TENANT] = whole(security.tenant)
-            came = postmark.trace
-            around = None if came is None or type(came) is FromOutside else self._open.get(came)
-            span = LiveSpan(self, label, cls._span_kind, came, around, attributes)
+            span = LiveSpan(self, label, cls._span_kind, came, self._around(came), attributes)
             postmark.span = span
             self._open[span.traceparent or ""] = span
             if postmark.hints is not None:
@@ -136,6 +153,14 @@ class OpenTelemetryTracer(Tracer):
                 self._told = True
                 _log.exception("%s: the span of a message could not be begun. This is logged once", cell.path)
 
+    def _begin_quietly(self, delivery: Delivery, postmark: Postmark, came: str) -> None:
+        """A turn of a trace that is not kept: whoever makes spans in it must find that, and nobody has to find more."""
+        postmark.span = QuietSpan(came)
+        first = self._open.get(came)
+        parent = parsed(came) if first is None else None
+        otel = first.otel if first is not None else trace.INVALID_SPAN if parent is None else trace.NonRecordingSpan(parent)
+        self._kernel.context_of(delivery.cell).run(otel_context.attach, trace.set_span_in_context(otel, self.nothing))
+
     def item(self, delivery: Delivery, item: Any) -> None:
         """The actor's say on an item of a stream."""
         self._say(delivery, item)
@@ -143,7 +168,7 @@ class OpenTelemetryTracer(Tracer):
     def end(self, delivery: Delivery, value: Any, error: BaseException | None) -> None:
         """The end of the span."""
         postmark, cell = delivery.postmark, delivery.cell
-        span: LiveSpan | None = postmark.span if postmark is not None else None
+        span: LiveSpan | QuietSpan | None = postmark.span if postmark is not None else None
         if span is None or span.ended:
             return
         try:
@@ -151,13 +176,17 @@ class OpenTelemetryTracer(Tracer):
                 cell.context.run(otel_context.attach, self.nothing)
         except RuntimeError:  # a thread that was left behind is inside it for good
             pass
+        if type(span) is QuietSpan:
+            span.ended = True
+            return
+        assert isinstance(span, LiveSpan)
         if error is None and not delivery.handler.streams:
             self._say(delivery, value)
         self._close_span(span, error)
 
     def _say(self, delivery: Delivery, value: Any) -> None:
         postmark, cls = delivery.postmark, delivery.cell.spec.cls
-        span: LiveSpan | None = postmark.span if postmark is not None else None
+        span: TurnSpan | None = postmark.span if postmark is not None else None
         if span is None or cls._span_ends is None or not span.recording:
             return
         try:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import trio
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 import retinue as rt
 from gateway_shop import Price, call, open_shop
@@ -100,3 +102,55 @@ async def test_a_client_says_which_span_it_asks_in(tmp_path: Path) -> None:
             assert await client.ref("/user/shop").ask(Price("tea")) == 3
     within, without = read_spans(tmp_path)
     assert within.parent == f"{mine.get_span_context().span_id:016x}" and without.parent is None
+
+
+class Noting(rt.Actor):
+    """Notes the state of its span's trace."""
+
+    def __init__(self, noted: list[str | None]) -> None:
+        self.noted = noted
+
+    @rt.handler
+    def price(self, message: Price) -> int:
+        self.noted.append(self.ctx.span.tracestate)
+        return 1
+
+
+STATES = {
+    "one": (["vendor=1"], "vendor=1"),
+    "two in one header": (["vendor=1, other@sys=a b"], "vendor=1,other@sys=a b"),
+    "two headers": (["vendor=1", "other=2"], "vendor=1,other=2"),
+    "malformed": (["vendor"], None),
+    "one of two malformed": (["vendor=1", "Other=2"], None),
+    "not ASCII": (["vendor=\u00e9"], None),
+    "too long": (["a=" + "x" * 255, "b=" + "x" * 255], None),
+    "much too long": (["a=" + "x" * 5_000], None),
+    "none": ([], None),
+}
+
+
+@pytest.mark.parametrize("name", list(STATES))
+async def test_the_state_of_the_callers_trace_comes_with_it_or_is_left_out_alone(name: str, tmp_path: Path) -> None:
+    given, expected = STATES[name]
+    noted: list[str | None] = []
+    async with open_shop(tmp_path, system=TRACED) as shop:
+        await shop.system.spawn(Noting, noted, name="noting")
+        headers = [(b"traceparent", PARENT.encode()), *((b"tracestate", value.encode()) for value in given)]
+        for more in (headers, headers[1:]):  # without a parent, a state belongs to nothing
+            answer = await shop.client.post("/v1/ask", json=call("Price", "/user/noting", item="tea"), headers=more)
+            assert answer.status_code == 200
+    first, second = read_spans(tmp_path)
+    assert noted == [expected, None] and first.parent == "cd" * 8 and second.parent is None
+
+
+async def test_a_client_sends_the_state_of_its_trace_unless_that_is_too_long(tmp_path: Path) -> None:
+    noted: list[str | None] = []
+    async with open_shop(tmp_path, system=TRACED) as shop:
+        await shop.system.spawn(Noting, noted, name="noting")
+        async with rt.connect(shop.url, token=shop.token) as client:
+            for size in (10, 200):
+                state = TraceState([(f"v{n}", "x" * size) for n in range(3)])
+                with trace.use_span(NonRecordingSpan(SpanContext(5, 6, is_remote=False, trace_flags=TraceFlags(1), trace_state=state))):
+                    assert await client.ref("/user/noting").ask(Price("tea")) == 1
+    assert noted == [",".join(f"v{n}={'x' * 10}" for n in range(3)), None]
+    assert [span.parent for span in read_spans(tmp_path)] == [f"{6:016x}"] * 2

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 import attrs
 
 from retinue.actors.runtime.receipts import Receipt
+from retinue.actors.runtime.tracing import MOST_STATE
 from retinue.client.address import check_address
 from retinue.client.answers import malformed, read_json
 from retinue.client.bearer import Bearer, TokenFile
@@ -369,12 +370,15 @@ def _hint(message: Any) -> str:
 
 
 def _span_in_force() -> dict[str, str]:
-    """The header that makes what is asked for a child of the caller's span, where OpenTelemetry is in use here and one is in force."""
+    """The headers that make what is asked for a child of the caller's span, where OpenTelemetry is in use here and one is in force."""
     find = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)  # another thread may be importing it just now
     context = find().get_span_context() if find is not None else None
     if context is None or not context.is_valid:
         return {}
-    return {"traceparent": f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"}
+    headers = {"traceparent": f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"}
+    if context.trace_state and len(state := context.trace_state.to_header()) <= MOST_STATE:
+        headers["tracestate"] = state
+    return headers
 
 
 def _raise_unexpected(what: str, status: int) -> None:

@@ -10,7 +10,7 @@ import trio
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router
 
-from retinue.actors.runtime.tracing import incoming
+from retinue.actors.runtime.tracing import incoming, incoming_state
 from retinue.errors import AuthorityError, DefinitionError, Denied, GatewayError, RemoteError, RetinueError, TokenError
 from retinue.gateway.approving import Approving
 from retinue.gateway.asking import Asking, Failed
@@ -167,6 +167,7 @@ class Gateway:
         guard.check_place(visit.headers)
         visit.caller = guard.caller(visit.headers, visit.known)
         incoming.set(visit.traceparent)  # of each request anew: a connection is one task
+        incoming_state.set(visit.tracestate)
         if visit.connection is not None:
             visit.connection.trust(visit.caller.token_id)
         if self._closing:

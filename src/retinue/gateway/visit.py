@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import trio
 
+from retinue.actors.runtime.tracing import MOST_STATE
 from retinue.mailbox.wire_json import Limits, render
 
 if TYPE_CHECKING:
@@ -83,6 +84,13 @@ class Visit:
         """The caller's span, where it says one; what is none is left alone by whoever looks at it."""
         values = self.headers.all(b"traceparent")
         return values[0].decode("ascii", "replace") if len(values) == 1 and len(values[0]) <= LONGEST_TRACEPARENT else None
+
+    @property
+    def tracestate(self) -> str | None:
+        """What belongs to that span, where it is said: a list that may stand in several headers."""
+        values = self.headers.all(b"tracestate")
+        whole = b",".join(values)
+        return whole.decode("ascii", "replace") if values and len(whole) <= MOST_STATE else None
 
     def known(self, caller: Caller) -> None:
         """Says who asks, before it is sure that the guard lets it in: for the record of what is refused."""

@@ -104,10 +104,12 @@ def pairs_of(node: Node) -> set[tuple[int, int]]:
     return {(node.name, child.name) for child in node.below}.union(*(pairs_of(child) for child in node.below))
 
 
-async def walked(tree: Node, folder: Path) -> None:
-    async with rt.ActorSystem("walk", data_dir=folder, tracing=rt.Tracing(), audit=False) as system:
+async def walked(tree: Node, folder: Path, sample: float = 1.0) -> None:
+    async with rt.ActorSystem("walk", data_dir=folder, tracing=rt.Tracing(sample=sample), audit=False) as system:
         first = await system.spawn(Walker)
         await first.ask(tree)
+        if not sample:
+            return await system.wait_quiet()
         done = len(pairs_of(tree)) + 1
         kernel = system._kernel
         await until(lambda: kernel.tracer is not None and kernel.tracer._ended >= done)  # type: ignore[attr-defined]
@@ -124,3 +126,11 @@ def test_the_spans_of_a_tree_of_messages_are_that_tree(tree: Node) -> None:
     assert {(names[span.parent], names[span.id]) for span in spans if span.parent is not None} == pairs_of(tree)
     assert len({span.trace for span in spans}) == 1
     assert {span.status for span in spans if span["retinue.message"] == "Flow"} <= {"unset"}
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(trees())
+def test_of_a_trace_that_is_not_kept_there_is_nothing(tree: Node) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        trio.run(walked, tree, Path(folder), 0.0)
+        assert read_spans(Path(folder)) == []
