@@ -245,7 +245,7 @@ async def test_a_cancel_reaches_the_workers() -> None:
             nursery.start_soon(run)
             await began.wait()
             await team.ask(rt.Cancel())
-            with trio.fail_after(0.5):
+            with trio.fail_after(20):
                 await ended.wait()
 
 
