@@ -19,7 +19,7 @@ from openai_loopback import Answer, Asked, loopback
 from retinue import llm
 from retinue.actors.llm.spans import input_messages
 from retinue.actors.tracing import exporting, otlp, spans, sqlite, tracer
-from retinue.actors.tracing.attempt import Attempt
+from retinue.actors.tracing.attempt import Attempt, Overdue
 from retinue.errors import TraceFileUnusable
 from trace_reading import read_spans
 
@@ -235,6 +235,7 @@ def dripping() -> Iterator[str]:
             thread.join(5)
 
 
+@pytest.mark.slow
 async def test_an_endpoint_that_drips_is_left_after_the_time_of_an_attempt(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -251,6 +252,7 @@ async def test_an_endpoint_that_drips_is_left_after_the_time_of_an_attempt(
                     await trio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_no_thread_stays_at_an_endpoint_that_drips_when_the_system_has_ended(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -266,6 +268,68 @@ async def test_no_thread_stays_at_an_endpoint_that_drips_when_the_system_has_end
             thread.join(max(0.0, until - time.monotonic()))
         assert not any(thread.is_alive() for thread in left)
     assert "1 spans of the system 'drip' could not be exported" in caplog.text
+
+
+class _Connected:
+    """What httpcore tells of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def get_extra_info(self, what: str) -> socket.socket:
+        assert what == "socket"
+        return self.connection
+
+
+@pytest.mark.parametrize("seconds", [0.01, 60.0], ids=["after its time", "hurried"])
+def test_an_attempt_that_waits_at_a_connection_is_ended_from_another_thread(seconds: float) -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        attempt = Attempt()
+        with pytest.raises(Overdue, match=f"within {seconds:g} s"), attempt.within(seconds):
+            attempt.watch("connection.connect_tcp.complete", {"return_value": _Connected(near)})
+            if seconds > 1:
+                attempt.hurry(0.01)
+            near.settimeout(30)
+            raise EOFError(near.recv(1))  # for an endpoint that drips it is the same: httpx reads on and on
+        attempt.close()
+
+
+def test_an_attempt_that_is_overdue_ends_with_the_connection_that_it_gets_then() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        attempt = Attempt()
+        with pytest.raises(Overdue), attempt.within(0.001):
+            while not attempt._overdue:  # at a name that is looked up, say
+                time.sleep(0.001)
+            attempt.watch("connection.connect_tcp.complete", {"return_value": _Connected(near)})
+            near.settimeout(30)
+            raise EOFError(near.recv(1))
+        attempt.close()
+
+
+async def test_a_name_that_is_looked_up_without_end_does_not_hold_up_the_systems_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import trio
+
+    found, asked = threading.Event(), threading.Event()
+
+    def look_up(*_: object, **__: object) -> list[object]:
+        asked.set()
+        found.wait(30)
+        raise OSError("no such name")
+
+    monkeypatch.setattr(tracer, "FLUSH_TIMEOUT", 0.1)
+    monkeypatch.setattr(otlp, "ATTEMPTS", 1)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    try:
+        with trio.fail_after(10):
+            async with rt.ActorSystem("names", tracing=rt.Tracing(otlp="http://collector.invalid/v1/traces")) as system:
+                await (await system.spawn(Doer)).ask(Do())
+        assert asked.is_set() and "1 spans of the system 'names' could not be exported" in caplog.text
+    finally:
+        found.set()
 
 
 def test_an_attempt_that_is_hurried_and_comes_back_leaves_no_timer_behind() -> None:
