@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from retinue.actors.agents.errors import BadInput, NoSuchRun, RunCancelled
 from retinue.actors.agents.inputs import MAX_SESSION, checked_session
 from retinue.actors.agents.keeping import Keeper
-from retinue.actors.agents.keys import Vouchers, session_key
+from retinue.actors.agents.keys import Vouchers, session_key, session_of
 from retinue.actors.agents.message import (
     AgentEvent,
     AgentMessage,
@@ -21,7 +21,6 @@ from retinue.actors.agents.message import (
     Run,
     StreamRun,
 )
-from retinue.actors.agents.parking import session_of
 from retinue.actors.agents.session import memory_of, no_agents_within, session_named
 from retinue.actors.agents.specs import AgentSpec
 from retinue.actors.agents.views import state_dict

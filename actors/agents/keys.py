@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-__all__ = ["Vouchers", "session_key"]
+__all__ = ["Vouchers", "session_key", "session_of"]
 
 MAX_KEY: Final = 512
 
@@ -19,6 +19,11 @@ def session_key(name: str, subject: str, tenant: str | None) -> str:
     if "~" in key or key.count(":") > (1 if tenant is None else 2):
         key = ":".join(_escaped(part) for part in (name, subject, tenant) if part is not None)
     return key if len(key) <= MAX_KEY else f"long~{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def session_of(run: str) -> str:
+    """The session that a run's id names; "" for what is none."""
+    return run.rpartition("/")[0]
 
 
 def _escaped(text: str) -> str:

@@ -6,7 +6,6 @@ tools; the session never sees a token. When it goes on, the very calls that wait
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,22 +15,25 @@ from retinue.actors.agents.calling import Outcome, carry_out, execute, finish, g
 from retinue.actors.agents.edits import edited, hooked
 from retinue.actors.agents.errors import GuardrailBlocked, HookBlocked
 from retinue.actors.agents.events import ApprovalNeeded
+from retinue.actors.agents.keys import session_of
+from retinue.actors.agents.leaving import Left, leave, owner_of
 from retinue.actors.agents.message import Cancel, Step
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.state import ParkedCall, ParkedRun
+from retinue.actors.runtime.deciding import taken_back
 from retinue.capabilities.errors import BadArguments
 from retinue.capabilities.tool_results import ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError, RetinueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from retinue.actors.agents.definition import Seat
     from retinue.actors.agents.run import Turn
     from retinue.actors.llm.messages import ToolCall
     from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["Decided", "give_up", "give_up_soon", "new_run_id", "park", "resume_call", "session_of", "wait_for"]
+__all__ = ["Decided", "give_up", "new_run_id", "park", "resume_call", "wait_for"]
 
 LOOK_AGAIN: Final = 60.0
 """Seconds after which a run that waits looks at the desk once more, whatever it has heard."""
@@ -47,11 +49,6 @@ def new_run_id(session: str) -> str:
     return f"{session}/{secrets.token_hex(16)}"
 
 
-def session_of(run: str) -> str:
-    """The session that a run's id names; "" for what is none."""
-    return run.rpartition("/")[0]
-
-
 async def give_up(agent: Any, run: str, subject: str | None = None, tenant: str | None = None) -> None:
     """Has an agent within give up its own parked run, with which nobody goes on any more.
 
@@ -64,14 +61,6 @@ async def give_up(agent: Any, run: str, subject: str | None = None, tenant: str 
         await agent.ask(Cancel(session_of(run), run, subject, tenant), timeout=GIVING_UP)
     except RetinueError:  # it has ended, or does not let go of it: it can be cancelled there
         return
-
-
-def give_up_soon(waiting: Iterable[ParkedCall], subject: str | None = None, tenant: str | None = None) -> None:
-    """As `give_up`, without waiting for it, for those of some calls that wait for an agent within: it hears of it before all that it is asked from now on."""
-    for call in waiting:
-        if call.inner is not None and call.agent is not None:
-            with contextlib.suppress(RetinueError):  # it has ended, or the authority has: it can be cancelled there
-                call.agent.tell(Cancel(session_of(call.inner), call.inner, subject, tenant))
 
 
 async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[ParkedCall]) -> ApprovalRequired:
@@ -113,6 +102,7 @@ def _set_aside(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
         past=tuple(turn.past),
         tries=turn.answering.tries if turn.answering is not None else 0,
         handoffs=turn.handing.handoffs if turn.handing is not None else (),
+        owner=owner_of(turn.home.ctx.security),
     )
 
 
@@ -155,11 +145,19 @@ async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
 async def wait_for(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[ApprovalRequest]) -> Decided | ToolResult:
     """Waits for a person within the run: what to send then, with which approvals, or the result. (No approvals: the request has lapsed, and it is asked anew.)"""
     turn.tell(ApprovalNeeded(tuple(requests), turn.run_id()))
-    while True:
-        timeout = turn.spent.timeout()
-        decided = await _decide(turn, call, seat, requests, LOOK_AGAIN if timeout is None else min(timeout, LOOK_AGAIN))
-        if isinstance(decided, ToolResult) or decided.approvals or not decided.pending:
-            return decided
+    ids = tuple(request.id for request in requests)
+    try:
+        with turn.home.keeper.waiting(ids):
+            while True:
+                timeout = turn.spent.timeout()
+                decided = await _decide(turn, call, seat, requests, LOOK_AGAIN if timeout is None else min(timeout, LOOK_AGAIN))
+                if isinstance(decided, ToolResult) or decided.approvals or not decided.pending:
+                    return decided
+    except BaseException:
+        if turn.parked is None:  # else it stays parked, and goes on with these
+            ctx = turn.home.ctx
+            await leave(ctx, turn.home.keeper, Left(owner_of(ctx.security), requests=ids))
+        raise
 
 
 class Decided:
@@ -195,6 +193,8 @@ async def _decide(turn: Turn, call: ToolCall, seat: Seat, requests: Sequence[App
         except AuthorityError:  # nobody knows of it any more: it is asked anew
             continue
         now = decision.request
+        if taken_back(now):  # by another run that waited for the same
+            continue
         if now.status in NOT_NOW:
             words = f": {now.note}" if now.note else ""
             return ToolResult.failed("rejected", f"a person has not approved {call.name}{words}. It was not carried out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ from retinue.actors.agents.errors import AgentError, BadInput, NoSuchRun, RunLim
 from retinue.actors.agents.handing_over import handing_over
 from retinue.actors.agents.inputs import checked_input, own_items
 from retinue.actors.agents.isolation import ends_all
-from retinue.actors.agents.keys import session_key
+from retinue.actors.agents.keys import session_key, session_of
+from retinue.actors.agents.leaving import leave, left_of, owner_of, say_what_was_left
 from retinue.actors.agents.limits import Spent
 from retinue.actors.agents.message import (
     AgentEvent,
@@ -33,7 +34,6 @@ from retinue.actors.agents.message import (
     Step,
     StreamRun,
 )
-from retinue.actors.agents.parking import give_up_soon, session_of
 from retinue.actors.agents.passing import events_of
 from retinue.actors.agents.run import Turn, narrower
 from retinue.actors.agents.spans import run_begins, run_ends
@@ -70,8 +70,8 @@ class Session(Actor):
     _span_ends = run_ends
 
     def __init__(self, definition: Definition, keeper: Keeper, running: dict[str, Interrupter], vouchers: Vouchers) -> None:
+        self.keeper = keeper
         self._d = definition
-        self._keeper = keeper
         self._running = running
         self._vouchers = vouchers
         self._own_key: str | None = None
@@ -92,7 +92,9 @@ class Session(Actor):
             self._check_own(session)
         self._running[key] = Interrupter(turn)
         try:
-            state = self._keeper.get(key)
+            if self.keeper.left:
+                await say_what_was_left(self.ctx, self.keeper)
+            state = self.keeper.get(key)
             said = checked_input(message, d.path) if not state.parked else self._taken(message, state)
             run = Turn(self, d, state, Spent(d.limits, d), d.box, said.session, streamed=False, wait=d.wait)
             return await self._settled(run, run.go(said))
@@ -123,8 +125,10 @@ class Session(Actor):
         self._check_own(session_named(request))
         self._running[key] = self.ctx.interrupter()
         try:
+            if self.keeper.left:
+                await say_what_was_left(self.ctx, self.keeper)
             if request.__class__ is AgentMessage:
-                d, state = self._d, self._keeper.get(key)
+                d, state = self._d, self.keeper.get(key)
                 message = self._taken(request, state)
                 turn = Turn(self, d, state, Spent(d.limits, d), d.box, message.session, streamed=streamed, wait=d.wait)
                 return await self._settled(turn, turn.go(message))
@@ -223,9 +227,17 @@ class Session(Actor):
         finally:
             if turn.parked is not None and not turn.settled:
                 self._note_spent(turn)
-            if turn.inner is not None:
-                kept = {waiting.inner for parked in self._state.parked.values() for waiting in parked.waiting}
-                give_up_soon(each for each in turn.outcomes.values() if isinstance(each, ParkedCall) and each.inner not in kept)
+            if turn.inner is not None or not turn.settled:
+                await self._leave_what_waits(turn)
+
+    async def _leave_what_waits(self, turn: Turn) -> None:
+        """Of a run that ends: calls that wait, where the run does not."""
+        waiting = [each for each in turn.outcomes.values() if isinstance(each, ParkedCall)]
+        if not waiting:
+            return
+        runs = {each.inner for parked in self._state.parked.values() for each in parked.waiting}
+        left = left_of((each for each in waiting if each.inner is None or each.inner not in runs), owner_of(self.ctx.security))
+        await leave(self.ctx, self.keeper, left)
 
     # -- memory --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -237,12 +249,13 @@ class Session(Actor):
         return memory_of(self._state, message.recent)
 
     @handler(raises=Exception, open_to_all=True)
-    def clear_memory(self, message: ClearMemory) -> None:
+    async def clear_memory(self, message: ClearMemory) -> None:
         """Forgets everything."""
         self._check_own(message.session, message)
         self._alone(message.path)
-        self._let_go(message)
-        self._keeper.drop(self._key)
+        parked = self._state.parked
+        self.keeper.drop(self._key)
+        await self._let_go(parked, message)
         security = self.ctx.security
         owner, tenant = (message.subject, message.tenant) if message.subject else (security.subject, message.tenant or security.tenant)
         if not self._d.artifacts.empty:
@@ -256,31 +269,31 @@ class Session(Actor):
         return state_dict(self._state.items)
 
     @handler(raises=Exception, open_to_all=True)
-    def load_state(self, message: LoadState) -> None:
+    async def load_state(self, message: LoadState) -> None:
         """Puts plain data in the place of what it remembers."""
         self._check_own(message.session, message)
         self._alone(message.path)
         items = load_state_dict(message.state)[""]
         turns = max((item.turn for item in items if isinstance(item, Step)), default=0)
         before = self._state
-        self._let_go(message)
         self._put(SessionState(tuple(items), turn=max(turns, before.turn), has_artifacts=before.has_artifacts))
+        await self._let_go(before.parked, message)
 
     @handler(raises=Exception, open_to_all=True)
-    def cancel(self, message: Cancel) -> bool:
+    async def cancel(self, message: Cancel) -> bool:
         """Gives up a parked run; one in progress the agent has interrupted itself."""
         self._check_own(message.session if message.run is None else session_of(message.run), message)
         state = self._state
         if not state.parked or (message.run is not None and message.run not in state.parked):
             return False
-        self._let_go(message)
         self._put(SessionState(state.items, turn=state.turn, has_artifacts=state.has_artifacts))
+        await self._let_go(state.parked, message)
         return True
 
-    def _let_go(self, message: Cancel | ClearMemory | LoadState) -> None:
-        """Nobody goes on with what is parked here, nor with what is parked in agents within because of that."""
-        for parked in self._state.parked.values():
-            give_up_soon(parked.waiting, message.subject, message.tenant)
+    async def _let_go(self, given_up: Mapping[str, ParkedRun], message: Cancel | ClearMemory | LoadState) -> None:
+        """Nobody goes on with what was parked here, nor with what is parked in agents within because of that."""
+        for parked in given_up.values():
+            await leave(self.ctx, self.keeper, parked.left(message.subject, message.tenant))
 
     def _alone(self, path: str) -> None:
         if path:
@@ -326,15 +339,15 @@ class Session(Actor):
 
     @property
     def _state(self) -> SessionState:
-        return self._keeper.get(self._key)
+        return self.keeper.get(self._key)
 
     def _put(self, state: SessionState) -> None:
-        self._keeper.put(self._key, state)
+        self.keeper.put(self._key, state)
 
     def commit(self, turn: Turn) -> None:
         """Takes over what a run did: the one assignment by which memory changes. (Nothing waits in a session for a run to end, so a parked one is this one.)"""
         items = turn.state.items + tuple(turn.items)
-        self._keeper.put(self._own_key or "", SessionState(items, NONE, turn.number, turn.has_artifacts))
+        self.keeper.put(self._own_key or "", SessionState(items, NONE, turn.number, turn.has_artifacts))
         self.made, self.made_for = turn.made, items
         turn.settled = True
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from retinue.actors.agents.handoffs import HANDOFF
+from retinue.actors.agents.keys import session_of
 from retinue.actors.agents.message import AgentMessage, Resume, Run, RunEnd, StreamRun
 from retinue.actors.agents.names import own_name
-from retinue.actors.agents.parking import session_of
 from retinue.actors.tracing import names
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _name_of(session: Any) -> str:
 
 def _requests_of(session: Any, run: str) -> list[str]:
     """What people were asked for that run."""
-    parked = session._keeper.get(session.ctx.key or "").parked.get(run)
+    parked = session.keeper.get(session.ctx.key or "").parked.get(run)
     return [] if parked is None else [request.id for request in parked.requests]
 
 

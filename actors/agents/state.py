@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from retinue.actors.agents.handoffs import Handoff
+from retinue.actors.agents.leaving import NOBODY, Left, Owner, left_of
 from retinue.actors.agents.message import AgentMessage, RunLimits, Step
 from retinue.actors.agents.teams.tree_limits import TreeLimits
 from retinue.actors.llm.messages import ToolCall
@@ -66,6 +67,7 @@ class ParkedRun:
         tries: How many answers did not fit the output's type.
         handoffs: To whom it may hand over.
         tree: What is left of the limits for it and all that it sets going; None where it has none.
+        owner: For whom it goes.
     """
 
     id: str
@@ -83,11 +85,21 @@ class ParkedRun:
     tries: int = 0
     handoffs: tuple[Handoff, ...] = ()
     tree: TreeLimits | None = None
+    owner: Owner = NOBODY
 
     @property
     def requests(self) -> tuple[ApprovalRequest, ...]:
         """What people are asked."""
         return tuple(request for waiting in self.waiting for request in waiting.requests)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The ids of what people are asked for its own calls, and not for those of agents within."""
+        return tuple(request.id for waiting in self.waiting if waiting.inner is None for request in waiting.requests)
+
+    def left(self, subject: str | None = None, tenant: str | None = None) -> Left:
+        """What is left of it where nobody goes on with it. The arguments are those of `Cancel`."""
+        return left_of(self.waiting, self.owner, subject, tenant)
 
 
 NONE: Mapping[str, ParkedRun] = MappingProxyType({})

@@ -18,14 +18,22 @@ from retinue.security.approvals import ApprovalRequest
 from retinue.security.errors import ApprovalError, DefinitionError, Denied
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from retinue.actors.approvals.book import SystemApprovals
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
 
-__all__ = ["Decision", "check_question", "decision", "no_such_request"]
+__all__ = ["Decision", "check_question", "decision", "no_such_request", "take_back", "taken_back"]
 
 MOST_EDITS: Final = 64
 """Requests in a row, each of which replaces the one before, that are followed to the last."""
+
+
+ASKER: Final = "whoever asked"
+"""The name under which a request is taken back whose run was given up."""
+
+GIVEN_UP: Final = "the run that asked was given up"
 
 
 @attrs.frozen
@@ -101,6 +109,41 @@ async def _get(book: SystemApprovals, turn: Delivery, request_id: str) -> Approv
             return None
         raise
     return request if belongs_to(request, turn) else None
+
+
+async def take_back(kernel: Kernel, owner: tuple[str, str | None, str | None], request_ids: Sequence[str]) -> None:
+    """Cancels requests that nobody waits for any more. Those that are decided, and those that were made for somebody else, stay as they are.
+
+    Args:
+        kernel: The system.
+        owner: For whom they were made: subject, tenant, session.
+        request_ids: Their ids.
+    """
+    book: SystemApprovals | None = getattr(kernel.gate.desk, "book", None)
+    if book is not None:
+        await kernel.consult(_take_back, book, owner, tuple(dict.fromkeys(request_ids)), holder=True)
+
+
+async def _take_back(book: SystemApprovals, owner: tuple[str, str | None, str | None], request_ids: tuple[str, ...]) -> None:
+    for first in request_ids:
+        request_id = first
+        for _ in range(MOST_EDITS):
+            try:
+                request = await book.get(request_id)
+                if (request.subject, request.tenant, request.session) != owner:
+                    break
+                if request.status == "pending":
+                    await book.cancel(request_id, reviewer=ASKER, note=GIVEN_UP)
+            except ApprovalError:  # it was decided meanwhile, or nobody knows of it
+                break
+            if request.edited_to is None:
+                break
+            request_id = request.edited_to
+
+
+def taken_back(request: ApprovalRequest) -> bool:
+    """Whether nobody has decided about a request: another run that waited for it has given up, and this one may ask anew."""
+    return request.status == "cancelled" and request.reviewer == ASKER
 
 
 def belongs_to(request: ApprovalRequest, turn: Delivery) -> bool:

@@ -9,6 +9,7 @@ import attrs
 
 from retinue.actors.agents.edits import plain_stored, same_as_stored
 from retinue.actors.agents.teams.journal import Waits
+from retinue.actors.runtime.deciding import taken_back
 from retinue.actors.runtime.ref import Ref
 from retinue.security.errors import ApprovalRequired, AuthorityError, Denied
 from retinue.security.records import Record
@@ -53,6 +54,8 @@ async def sent_with_consent(
         except AuthorityError:  # nobody knows of it any more: it is asked anew
             continue
         now = decided.request
+        if taken_back(now):  # by another run that waited for the same
+            continue
         if now.status in ("rejected", "cancelled"):
             words = f": {now.note}" if now.note else ""
             raise _denied(f"{path}: a person has not approved {now.binding.operation}{words}. It was not carried out", now, target)

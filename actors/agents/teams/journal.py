@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from retinue.actors.agents.errors import TeamDiverged, TeamError
+from retinue.actors.agents.keys import session_of
+from retinue.actors.agents.leaving import Left
+from retinue.actors.agents.message import Cancel, ClearMemory
+from retinue.actors.runtime.ref import Ref
 
 if TYPE_CHECKING:
     from retinue.actors.agents.errors import RunParked
+    from retinue.actors.agents.leaving import Owner
     from retinue.actors.agents.teams.roster import Place
-    from retinue.actors.runtime.ref import Ref
     from retinue.security.approvals import ApprovalRequest
     from retinue.security.errors import ApprovalRequired
 
-__all__ = ["Answered", "Branch", "Failed", "Journal", "ParkedAsk", "Parking", "Waits", "branch_in_force", "precedes", "shown"]
+__all__ = ["Answered", "Branch", "Failed", "Journal", "ParkedAsk", "Parking", "Waits", "branch_in_force", "precedes", "ref_of", "shown"]
 
 Number: TypeAlias = tuple[int, ...]
 
@@ -108,7 +112,7 @@ class Journal:
         known: Members as the run has looked them up: of those that were removed since, it knows what they were.
         retried: Steps that had failed, and are asked once more: what follows them may be another way than before.
         dropped: What waited on such a way, and is no part of the run any more.
-        passing: Members' sessions that are for this run alone, and are to be forgotten with it.
+        passing: Sessions that are for this run alone, and whose: to be forgotten when it is over.
         strays: Parked runs that are no part of this one and stood in its way, and who was asked when they did.
     """
 
@@ -121,7 +125,7 @@ class Journal:
         self.retried: set[Number] = set()
         self.dropped: list[ParkedAsk] = []
         self.strays: dict[str, Place] = {}
-        self.passing: tuple[tuple[str, str], ...] = ()
+        self.passing: tuple[tuple[Place, str], ...] = ()
 
     def copy(self) -> Journal:
         """The same, to be gone on with."""
@@ -142,6 +146,20 @@ class Journal:
         failed = [entry.was for entry in self.entries.values() if isinstance(entry, Failed) and entry.was is not None]
         return [one for one in (*self.waiting, *failed, *self.dropped) if one.run is not None]
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The ids of what people are asked for what the run has said itself; what a member's run waits for, that has asked."""
+        return tuple(request.id for one in (*self.waiting, *self.dropped) if one.run is None for request in one.requests)
+
+    def left(self, owner: Owner, subject: str | None = None, tenant: str | None = None) -> Left:
+        """What is left of the run where nobody goes on with it. The arguments are those of `left_of`."""
+        messages: list[tuple[Any, Any]] = []
+        for one in self.held:
+            run = one.run or ""
+            messages.append((ref_of(one.whom), Cancel(session_of(run), run, subject, tenant)))
+        messages += [(place.member.ref, ClearMemory(session, subject, tenant, recursive=True)) for place, session in self.passing]
+        return Left(owner, messages, self.asked)
+
     def holder(self, run: str) -> tuple[Number, Failed] | None:
         """The step that has failed when it went on with a run which is set aside still."""
         for number, entry in self.entries.items():
@@ -154,6 +172,25 @@ class Journal:
         entry = self.entries[number]
         if isinstance(entry, Failed):
             self.entries[number] = attrs.evolve(entry, was=None)
+
+    def behind(self, error: BaseException | None) -> list[BaseException]:
+        """The errors of steps from which one has come, itself among them: through causes and groups."""
+        known = [entry.error for entry in self.entries.values() if isinstance(entry, Failed)]
+        found: list[BaseException] = []
+        seen: set[int] = set()
+        left = [error]
+        while left:
+            one = left.pop()
+            if one is None or id(one) in seen:
+                continue
+            seen.add(id(one))
+            if any(one is each for each in known):
+                found.append(one)
+                continue
+            if isinstance(one, BaseExceptionGroup):
+                left.extend(one.exceptions)
+            left.append(one.__cause__ or one.__context__)
+        return found
 
     def put_back(self, errors: Collection[BaseException]) -> None:
         """Steps that have ended in these errors are as they were before: when the run goes on, they are asked once more."""
@@ -193,6 +230,11 @@ class Journal:
                 "`forward` does has to follow from the message, run.state and the answers; what comes from elsewhere (time, chance, files) goes through run.decide(…)"
             )
         return entry
+
+
+def ref_of(whom: Place | Ref[Any]) -> Ref[Any]:
+    """Who was asked: a member as it is now, or a model."""
+    return whom if isinstance(whom, Ref) else whom.member.ref
 
 
 def precedes(one: Number, other: Number) -> bool:

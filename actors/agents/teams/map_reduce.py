@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import itertools
 import secrets
@@ -13,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from retinue.actors.agents.errors import BadInput
-from retinue.actors.agents.message import AgentMessage, ClearMemory
-from retinue.actors.agents.teams.journal import Parking
+from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.members import checked_single
 from retinue.actors.agents.teams.outcomes import Failures, answered, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE
 from retinue.actors.agents.teams.team import Team
 from retinue.actors.agents.telling import note
-from retinue.security.errors import DefinitionError, RetinueError
+from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
     from retinue.actors.agents.teams.team_run import TeamRun
@@ -97,7 +95,7 @@ class MapReduce(Team):
         """The pieces, then what comes of them."""
         plan: dict[str, Any] = await run.decide(lambda: self._plan(run))
         pieces, sessions = plan["pieces"], plan["sessions"]
-        run.journal.passing = tuple((MAPPER, session) for session in sessions)  # also where the run is parked, and given up later
+        run.passing(MAPPER, sessions)
         failures: list[Exception] = []
 
         async def work(number: int, piece: Any, session: str) -> AgentMessage:
@@ -112,19 +110,15 @@ class MapReduce(Team):
                 raise
 
         works = [partial(work, number, *each) for number, each in enumerate(zip(pieces, sessions, strict=True), 1)]
-        try:
-            found = await run.together(works, at_once=self.at_once, errors="raise" if self.failures == "raise" else "return")
-            forget = [partial(run.forget, MAPPER, session) for session in sessions]
-            await run.together(forget, at_once=self.at_once, errors="return")  # the work is done, whatever becomes of that
-        except Parking:
-            raise  # a piece waits for a person, and goes on in its session
-        except BaseException:
-            self._forget(sessions)
-            raise
+        found = await run.together(works, at_once=self.at_once, errors="raise" if self.failures == "raise" else "return")
         results = {str(number): each for number, each in enumerate(found, 1) if isinstance(each, AgentMessage)}
         told = failed(
             {str(number): each for number, each in enumerate(found, 1) if isinstance(each, Exception)}, run.path, every=not results
         )
+        # Not before this: where the run has failed, and stays parked, its pieces go on in their sessions.
+        forget = [partial(run.forget, MAPPER, session) for session in sessions]
+        lost = await run.together(forget, at_once=self.at_once, errors="return")  # the work is done, whatever becomes of that
+        run.passing(MAPPER, [session for session, error in zip(sessions, lost, strict=True) if error is not None])
         answer = await self._reduced(run, results, told)
         extra = {**(answer.extra or {}), "pieces": len(pieces), **({"failed": told} if told else {})}
         return attrs.evolve(answer, sender=run.name, extra=extra)  # type: ignore[misc]
@@ -166,10 +160,3 @@ class MapReduce(Team):
             lost = f"\nNo result came of {', '.join(told)}." if told else ""
             return await run.ask(REDUCER, f"The results of the pieces, in their order:\n{spoken(results)}{lost}")
         return await answered(self.reduce(tuple(results.values())), run.path, "MapReduce(reducer=…)")
-
-    def _forget(self, sessions: Sequence[str]) -> None:
-        """Has the mapper forget sessions, and does not wait for it: the run ends."""
-        with contextlib.suppress(RetinueError):  # what has ended the run is what is told
-            ref = self._roster.place(MAPPER).member.ref
-            for session in sessions:
-                ref.tell(ClearMemory(session, recursive=True))

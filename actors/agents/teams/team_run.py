@@ -24,7 +24,18 @@ from retinue.actors.agents.specs import takes
 from retinue.actors.agents.teams.arguments import close_all, functions_of, several
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.consents import sent_with_consent
-from retinue.actors.agents.teams.journal import Answered, Branch, Failed, ParkedAsk, Parking, Waits, branch_in_force, precedes, shown
+from retinue.actors.agents.teams.journal import (
+    Answered,
+    Branch,
+    Failed,
+    ParkedAsk,
+    Parking,
+    Waits,
+    branch_in_force,
+    precedes,
+    ref_of,
+    shown,
+)
 from retinue.actors.agents.teams.key_paths import plain_data, receiver_within
 from retinue.actors.agents.telling import note
 from retinue.actors.llm.usage import used_too
@@ -290,6 +301,11 @@ class TeamRun:
 
         await self._step(("forget", member, session), clear, None)
 
+    def passing(self, member: str, sessions: Iterable[str]) -> None:
+        """A member's sessions that are for this run alone: they are forgotten when it is over, also where it is parked, and given up later. Internal."""
+        place = self._roster.places.get(member)
+        self.journal.passing = () if place is None else tuple((place, session) for session in sessions)
+
     # -- telling -------------------------------------------------------------------------------------------------------------------------------------
 
     async def emit(self, event: AgentEvent) -> None:
@@ -375,7 +391,7 @@ class TeamRun:
         if held is None or not precedes(held[0], number):
             return False
         self.journal.let_go(held[0])  # `forward` has gone on without it
-        await give_up(_ref_of(waits.whom), run)
+        await give_up(ref_of(waits.whom), run)
         return True
 
     def _is_mine(self, run: str) -> bool:
@@ -397,23 +413,8 @@ class TeamRun:
 
     def put_back(self, error: BaseException | None) -> None:
         """The steps that have ended a run in an error are asked once more when it goes on. Internal."""
-        known = [entry.error for entry in self.journal.entries.values() if isinstance(entry, Failed)]
-        found: list[BaseException] = []
-        seen: set[int] = set()
-        left = [error]
-        while left:
-            one = left.pop()
-            if one is None or id(one) in seen:
-                continue
-            seen.add(id(one))
-            if any(one is each for each in known):
-                found.append(one)
-                found.extend(each for lost in self._together if lost[0] is one for each in lost)
-                continue
-            if isinstance(one, BaseExceptionGroup):
-                left.extend(one.exceptions)
-            left.append(one.__cause__ or one.__context__)
-        self.journal.put_back(found)
+        found = self.journal.behind(error)
+        self.journal.put_back([*found, *(each for lost in self._together if any(lost[0] is one for one in found) for each in lost)])
 
     async def _ask(self, member: str, said: AgentMessage, options: Any, timeout: float | None) -> AgentMessage:
         place = self._roster.at_work(member)
@@ -579,10 +580,6 @@ class TeamRun:
 
 
 _evolved: Any = attrs.evolve  # a message class is one of attrs, which type checkers do not see
-
-
-def _ref_of(whom: Place | Ref[Any]) -> Ref[Any]:
-    return whom if isinstance(whom, Ref) else whom.member.ref
 
 
 def _own(answer: Any) -> Any:

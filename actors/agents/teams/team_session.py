@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +12,8 @@ from retinue.actors.agents.errors import AgentError, BadInput, NoSuchRun, TeamEr
 from retinue.actors.agents.events import ApprovalNeeded
 from retinue.actors.agents.inputs import own_message
 from retinue.actors.agents.isolation import ends_all
-from retinue.actors.agents.keys import session_key
+from retinue.actors.agents.keys import session_key, session_of
+from retinue.actors.agents.leaving import leave, owner_of, say_what_was_left
 from retinue.actors.agents.message import (
     AgentMessage,
     Cancel,
@@ -26,17 +26,16 @@ from retinue.actors.agents.message import (
     Run,
     RunEnd,
 )
-from retinue.actors.agents.parking import give_up, new_run_id, session_of
+from retinue.actors.agents.parking import give_up, new_run_id
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.session import Session, memory_of, session_named
-from retinue.actors.agents.teams.journal import Journal, ParkedAsk
+from retinue.actors.agents.teams.journal import Journal, ref_of
 from retinue.actors.agents.teams.key_paths import checked_state, own_state, prefixed
 from retinue.actors.agents.teams.team_run import TeamRun
 from retinue.actors.agents.teams.team_state import NEW, ParkedTeam, TeamState
 from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
 from retinue.actors.agents.telling import advise
 from retinue.actors.agents.views import state_dict
-from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import ApprovalRequired, RetinueError
 
@@ -108,6 +107,8 @@ class TeamSession(Session):
         self._check_own(session_named(request))
         self._running[key] = self.ctx.interrupter()
         try:
+            if self.keeper.left:
+                await say_what_was_left(self.ctx, self.keeper)
             if isinstance(request, Resume):
                 return await self._again(request, streamed)
             return await self._anew(request if isinstance(request, Run) else Run(request), streamed)
@@ -192,7 +193,7 @@ class TeamSession(Session):
                 settled = True
                 raise await self._set_aside(run, trees, parked, wait)
             await trio.lowlevel.checkpoint_if_cancelled()  # who was told that nothing is remembered was told the truth
-            self._keep(run, answer)
+            await self._keep(run, answer)
             settled = True
         except Exception as error:
             ended = error
@@ -213,17 +214,17 @@ class TeamSession(Session):
         finally:
             self._strays = run.journal.strays
             if not settled:
-                self._ended_early(run, trees, parked, ended)
+                await self._ended_early(run, trees, parked, ended)
         if run.streamed:
             await emit(RunEnd(answer))
         return answer
 
-    def _keep(self, run: TeamRun, answer: AgentMessage) -> None:
+    async def _keep(self, run: TeamRun, answer: AgentMessage) -> None:
         state = self._kept
         data = run.data()
         items = (*state.items, run.told, own_message(answer, self._team.path)) if self._team.remembers else ()
         self._put(TeamState(items, data=data))  # type: ignore[arg-type]
-        self._give_up_soon(run)
+        await self._give_up_soon(run)
 
     async def _set_aside(self, run: TeamRun, trees: list[Tree], parked: ParkedTeam | None, wait: bool | None) -> Exception:
         """Parks a run; the error that its asker gets."""
@@ -232,13 +233,14 @@ class TeamSession(Session):
         requests = tuple(dict.fromkeys(request for one in waiting for request in one.requests))
         if not requests:  # what waits does so for a run that is no part of this one any more
             if parked is None:
-                self._give_up_soon(run)
+                await self._give_up_soon(run)
             return TeamError(
                 f"{team.path}: a member waits for a run that was parked in its session, and is no part of this one: resume it, or cancel it"
             )
         name = new_run_id(run.session) if parked is None else parked.id
         left = tuple(tree.left() for tree in trees)
-        self._park(ParkedTeam(id=name, message=run.told, journal=run.journal, limits=left, wait=wait, exit_at=run.exit_at))
+        owner = owner_of(self.ctx.security)
+        self._park(ParkedTeam(id=name, message=run.told, journal=run.journal, limits=left, wait=wait, exit_at=run.exit_at, owner=owner))
         if run.streamed:
             await emit(ApprovalNeeded(requests, name))
         who = ", ".join(dict.fromkeys(str(one.what[0]) for one in waiting if one.requests))
@@ -251,10 +253,10 @@ class TeamSession(Session):
             run=name,
         )
 
-    def _ended_early(self, run: TeamRun, trees: list[Tree], parked: ParkedTeam | None, error: BaseException | None) -> None:
+    async def _ended_early(self, run: TeamRun, trees: list[Tree], parked: ParkedTeam | None, error: BaseException | None) -> None:
         """A run that has failed, or was cancelled: one that was parked stays so, with what it was answered since; of another nothing is left, nor with its members."""
         if parked is None:
-            self._give_up_soon(run)
+            await self._give_up_soon(run)
             return
         if parked.id not in self._kept.parked:
             return
@@ -262,13 +264,9 @@ class TeamSession(Session):
         left = tuple(tree.left() for tree in trees) if len(trees) == len(parked.limits) else parked.limits
         self._park(attrs.evolve(parked, journal=run.journal, limits=left))
 
-    def _give_up_soon(self, run: TeamRun) -> None:
-        """Tells the members whose runs are parked that nobody will go on with them."""
-        for one in run.journal.held:
-            try:
-                self._ref_of(one).tell(Cancel(session_of(one.run or ""), one.run))
-            except RetinueError:  # it has ended, or the authority has: it stays parked there, and can be cancelled there
-                continue
+    async def _give_up_soon(self, run: TeamRun) -> None:
+        """Tells the members whose runs are parked that nobody will go on with them, and those who were asked in sessions of their own to forget these."""
+        await leave(self.ctx, self.keeper, run.journal.left(owner_of(self.ctx.security)))
 
     # -- memory --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -277,11 +275,11 @@ class TeamSession(Session):
         self._check_own(message.session, message)
         return memory_of(self._kept, message.recent)  # type: ignore[arg-type]
 
-    async def clear_memory(self, message: ClearMemory) -> None:  # type: ignore[override]
+    async def clear_memory(self, message: ClearMemory) -> None:
         """Forgets everything; with `recursive`, the members do, too."""
         self._check_own(message.session, message)
         await self._give_up(self._kept, message)
-        self._keeper.drop(self._key)
+        self.keeper.drop(self._key)
         if message.recursive:
             inner = ClearMemory(message.session, message.subject, message.tenant, recursive=True)
             failed: Exception | None = None
@@ -313,7 +311,7 @@ class TeamSession(Session):
             found.update(prefixed(name, one))
         return found
 
-    async def load_state(self, message: LoadState) -> None:  # type: ignore[override]
+    async def load_state(self, message: LoadState) -> None:
         """Puts plain data in the place of what the session and the members remember: all of it, or nothing."""
         self._check_own(message.session, message)
         before = await self._states(message)
@@ -352,7 +350,7 @@ class TeamSession(Session):
                 continue
         return found
 
-    async def cancel(self, message: Cancel) -> bool:  # type: ignore[override]
+    async def cancel(self, message: Cancel) -> bool:
         """Gives up a parked run, and those of the members that it waits for."""
         self._check_own(message.session if message.run is None else session_of(message.run), message)
         state, strays = self._kept, self._strays
@@ -369,7 +367,7 @@ class TeamSession(Session):
 
     async def _give_up(self, state: TeamState, message: Cancel | ClearMemory | LoadState) -> None:
         """Gives up what is parked, and with it what the members have set aside; and what they have for others, where that stood in the way."""
-        held = [(self._ref_of(each), each.run or "") for parked in state.parked.values() for each in parked.journal.held]
+        held = [(ref_of(each.whom), each.run or "") for parked in state.parked.values() for each in parked.journal.held]
         strays = dict(self._strays)
         for parked in state.parked.values():
             strays.update(parked.journal.strays)
@@ -380,13 +378,11 @@ class TeamSession(Session):
         async with trio.open_nursery() as nursery:
             for ref, run in held:
                 nursery.start_soon(give_up, ref, run, message.subject, message.tenant)
-        for member, session in [each for parked in state.parked.values() for each in parked.journal.passing]:
-            with suppress(RetinueError):  # it has gone, or remembers nothing
-                self._team.roster.place(member).member.ref.tell(ClearMemory(session, message.subject, message.tenant, recursive=True))
-
-    def _ref_of(self, parked: ParkedAsk) -> Ref[Any]:
-        whom = parked.whom
-        return whom if isinstance(whom, Ref) else whom.member.ref
+        for parked in state.parked.values():
+            left = parked.left(message.subject, message.tenant)  # but for the runs that were given up just now
+            await leave(
+                self.ctx, self.keeper, attrs.evolve(left, messages=[each for each in left.messages if isinstance(each[1], ClearMemory)])
+            )
 
     # -- its state -----------------------------------------------------------------------------------------------------------------------------------
 
@@ -395,7 +391,7 @@ class TeamSession(Session):
         return self._kept_of(self._key)
 
     def _kept_of(self, key: str) -> TeamState:
-        state: Any = self._keeper.get(key)
+        state: Any = self.keeper.get(key)
         return state if isinstance(state, TeamState) else NEW
 
     def _park(self, parked: ParkedTeam) -> None:

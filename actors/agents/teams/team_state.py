@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from retinue.actors.agents.leaving import NOBODY, Left, Owner
 from retinue.actors.agents.message import AgentMessage, Step
 from retinue.actors.agents.teams.journal import Journal
 from retinue.actors.agents.teams.tree_limits import TreeLimits
@@ -28,6 +29,7 @@ class ParkedTeam:
         journal: What it was answered.
         limits: What is left of its limits.
         wait, exit_at: As the run was asked for.
+        owner: For whom it goes.
     """
 
     id: str
@@ -36,11 +38,21 @@ class ParkedTeam:
     limits: tuple[TreeLimits, ...] = ()
     wait: bool | None = None
     exit_at: int | str | None = None
+    owner: Owner = NOBODY
 
     @property
     def requests(self) -> tuple[ApprovalRequest, ...]:
         """What people are asked."""
         return tuple(dict.fromkeys(request for one in self.journal.waiting for request in one.requests))
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The ids of what people are asked for what the run has said itself."""
+        return self.journal.asked
+
+    def left(self, subject: str | None = None, tenant: str | None = None) -> Left:
+        """What is left of it where nobody goes on with it. The arguments are those of `Cancel`."""
+        return self.journal.left(self.owner, subject, tenant)
 
 
 @attrs.frozen

@@ -223,7 +223,7 @@ async def test_a_run_that_is_given_up_is_given_up_by_its_members_too(how: str) -
             await team.ask(rt.ClearMemory())
         else:
             assert await team.ask(rt.Cancel() if how == "session" else rt.Cancel(run=waiting.run)) is True
-        await decide(system, waiting.requests, True, True)
+        assert [(await system.approvals.get(request.id)).status for request in waiting.requests] == ["cancelled"] * 2
         with pytest.raises(rt.NoSuchRun):
             await team.ask(rt.Resume(waiting.run))
         assert len((await parked_by(team, "anew")).requests) == 2  # nobody in it waits for the former run

@@ -1,0 +1,112 @@
+"""What is left of a run that nobody goes on with: runs that are parked in agents within, sessions that were for it alone, requests that people need not answer.
+
+Whoever is within is told, under the authority of the run. Where that has ended, and where the run was forgotten while somebody else worked, the rest waits in the
+keeper until the same subject asks again: no other authority may do it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+import trio
+
+from retinue.actors.agents.keys import session_of
+from retinue.actors.agents.message import Cancel
+from retinue.actors.runtime.deciding import take_back
+from retinue.actors.runtime.derivation import check_alive
+from retinue.security.errors import AuthorityError, RetinueError
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.keeping import Keeper
+    from retinue.actors.agents.state import ParkedCall
+    from retinue.actors.runtime.context import ActorContext
+    from retinue.security.context import SecurityContext
+
+__all__ = ["NOBODY", "Left", "Owner", "leave", "left_of", "owner_of", "say_what_was_left"]
+
+Owner: TypeAlias = "tuple[str, str | None, str | None]"
+"""For whom a run goes: subject, tenant, and the session of their authority."""
+
+NOBODY: Owner = ("", None, None)
+
+TAKING_BACK: Final = 2.0
+"""Seconds that the desk has for taking requests back; a run that ends waits no longer for it."""
+
+
+@attrs.frozen
+class Left:
+    """What is left of a run.
+
+    Attributes:
+        owner: For whom it went.
+        messages: What agents within are to be told, and who.
+        requests: The ids of what people were asked.
+    """
+
+    owner: Owner = NOBODY
+    messages: Sequence[tuple[Any, Any]] = ()
+    requests: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.messages or self.requests)
+
+
+def owner_of(security: SecurityContext) -> Owner:
+    """For whom a run under this authority goes."""
+    return security.subject, security.tenant, security.session
+
+
+def left_of(waiting: Iterable[ParkedCall], owner: Owner, subject: str | None = None, tenant: str | None = None) -> Left:
+    """What is left of calls that wait: the runs of agents within, and what people were asked for the calls themselves.
+
+    Args:
+        waiting: The calls.
+        owner: For whom the run went.
+        subject, tenant: As in `Cancel`.
+    """
+    messages: list[tuple[Any, Any]] = []
+    requests: list[str] = []
+    for call in waiting:
+        if call.inner is None:
+            requests.extend(request.id for request in call.requests)
+        elif call.agent is not None:  # that one takes back what it has asked for
+            messages.append((call.agent, Cancel(session_of(call.inner), call.inner, subject, tenant)))
+    return Left(owner, messages, tuple(requests))
+
+
+async def leave(ctx: ActorContext, keeper: Keeper, left: Left) -> None:
+    """Tells whoever is within, without waiting for it: they hear of it before all that they are asked from now on. Takes back the requests that no other session waits for.
+
+    Args:
+        ctx: Of the actor whose turn it is.
+        keeper: Where that one's sessions are; the run is in none of them any more.
+        left: What is left.
+    """
+    if left.messages:
+        _tell(ctx, keeper, left)
+    requests = [request for request in left.requests if not keeper.waits(request)]
+    if requests:
+        with trio.move_on_after(TAKING_BACK, shield=True), contextlib.suppress(RetinueError):  # the system ends, or the desk cannot be used
+            await take_back(ctx._cell.kernel, left.owner, requests)
+
+
+def _tell(ctx: ActorContext, keeper: Keeper, left: Left) -> None:
+    try:
+        check_alive(ctx._cell.kernel, ctx.security, ctx._cell)
+    except AuthorityError:
+        keeper.leave(attrs.evolve(left, requests=()))
+        return
+    for ref, message in left.messages:
+        try:
+            ref.tell(message)
+        except RetinueError:  # it has ended, or knows nothing of this: then nothing is kept there either
+            continue
+
+
+async def say_what_was_left(ctx: ActorContext, keeper: Keeper) -> None:
+    """Does what was left for the subject that asks now."""
+    for left in keeper.take_left(ctx.security.subject, ctx.security.tenant):
+        await leave(ctx, keeper, left)
