@@ -64,9 +64,19 @@ class AgentError(RetinueError):
 
 
 class BadInput(AgentError, ValueError):
-    """What the agent was told cannot be a turn's input: empty, too large, of a type that no model takes. Nothing was remembered."""
+    """What the agent was told cannot be a turn's input: empty, too large, of a type that no model takes. Nothing was remembered.
+
+    Attributes:
+        option: Which option of a `Run` is not for the one that was asked; "" where it is none of these.
+        path: Who has refused it; "" where nobody says.
+    """
 
     code: ClassVar[str] = "agent.input"
+
+    def __init__(self, text: str = "", *, option: str = "", path: str = "") -> None:
+        super().__init__(text)
+        self.option = option
+        self.path = path
 
 
 class RunLimitReached(AgentError):

@@ -33,6 +33,8 @@ __all__ = ["HandingOver", "Offer", "handing_over"]
 LONGEST_DESCRIPTION: Final = 1_000
 """Characters of what a model is told of one target."""
 
+LIMIT: Final = "not carried out: the run has reached its limit bad_calls"
+
 
 @tool(blocking=False, risk="L0")
 def _transfer(
@@ -69,11 +71,12 @@ class HandingOver:
         chosen: The one that ends the run; None until then.
     """
 
-    __slots__ = ("chosen", "offer")
+    __slots__ = ("_call", "chosen", "offer")
 
     def __init__(self, offer: Offer) -> None:
         self.offer = offer
         self.chosen: HandOver | None = None
+        self._call: ToolCall | None = None
 
     @property
     def handoffs(self) -> tuple[Handoff, ...]:
@@ -116,13 +119,15 @@ class HandingOver:
     async def take(self, turn: Turn, call: ToolCall) -> Step:
         """The result of the call of a handoff: it is the one, or the model is told why not."""
         handoff = self.offer.by_tool[call.name]
+        if turn.bad:  # the run ends by that, and nobody is to read in its history that it was handed over
+            return await finish(turn, call, ToolResult.failed("cancelled", LIMIT))
+        if self.chosen is not None:
+            text = f"not carried out: the conversation was handed over to {self.chosen.target} in the same reply, and only the first handoff of a reply counts"
+            return await finish(turn, call, ToolResult.failed("cancelled", text))
         try:
             asked = _transfer.call(_transfer.decode(call.arguments))
         except BadArguments as error:
             return await finish(turn, call, ToolResult.failed("arguments", str(error).replace("_transfer", call.name)))
-        if self.chosen is not None:
-            text = f"not carried out: the conversation was handed over to {self.chosen.target} in the same reply, and only the first handoff of a reply counts"
-            return await finish(turn, call, ToolResult.failed("cancelled", text))
         over = HandOver(turn.d.name, handoff.target, asked["reason"], asked["message"])
         if "on_handoff" in turn.d.phases:
             try:
@@ -136,12 +141,18 @@ class HandingOver:
                 text = f"not carried out: a hook has sent it to {over.target!r:.150}, and there are only {', '.join(targets)}"
                 return await finish(turn, call, ToolResult.failed("denied", text))
         over = attrs.evolve(over, reason=await turn.guarded(over.reason), message=await turn.guarded(over.message))
-        self.chosen = over
+        self.chosen, self._call = over, call
         # Not noted in a run that was parked: should its end fail, it is to be resumed with this call, and not without its handoff.
         step = result_step(turn, call, ToolResult(True, f"handed over to {over.target}"))
         if turn.streamed:
             turn.tell(ToolFinished(call.id, call.name, True, step.text))
         return step
+
+    def take_back(self, turn: Turn) -> None:
+        """The run ends by a limit, and not by the handoff: so its history says."""
+        if self._call is not None:
+            turn.outcomes[self._call.id] = result_step(turn, self._call, ToolResult.failed("cancelled", LIMIT))
+            self.chosen = self._call = None
 
     def answer(self, turn: Turn, step: Step) -> AgentMessage:
         """The answer of a run that ends by a handoff."""

@@ -270,6 +270,8 @@ class Turn:
         waiting = [outcome for call in step.calls if (outcome := outcomes[call.id]).__class__ is ParkedCall]
         if waiting:
             raise await park(self, {key: each for key, each in outcomes.items() if each.__class__ is Step}, waiting)
+        if self.bad and self.handing is not None:
+            self.handing.take_back(self)
         self.items.extend(outcomes[call.id] for call in step.calls)
         if self.notices:
             await self.say_notices()

@@ -161,7 +161,7 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.StreamClosed: Crossing(500),
     e.SystemClosed: Crossing(503),
     e.AgentError: Crossing(500),
-    e.BadInput: Crossing(422),
+    e.BadInput: Crossing(422, _texts("option", "path")),
     e.RunLimitReached: Crossing(429, (_Field("limit", "limit", _text, needed=True), _Field("partial", "partial", _text))),
     e.RunCancelled: Crossing(409),
     e.RunParked: Crossing(409, _fields("run")),

@@ -8,16 +8,16 @@ import attrs
 import trio
 
 from retinue.actors.agents.contents import content_text
-from retinue.actors.agents.errors import BadInput, RoutingFailed, RunLimitReached
+from retinue.actors.agents.errors import RoutingFailed, RunLimitReached
 from retinue.actors.agents.handoffs import Handoff
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.handing import Handing
 from retinue.actors.agents.teams.members import near
 from retinue.actors.agents.teams.outcomes import checked_number, line
 from retinue.actors.agents.teams.team import Team
 from retinue.actors.agents.teams.termination import Talk, Termination, checked_until, names_in, targets_of
 from retinue.actors.agents.teams.transcript import Transcript
 from retinue.actors.llm.usage import NO_USAGE, sound
-from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Chat:
         notes: What `next_speaker` keeps from turn to turn of this run.
     """
 
-    __slots__ = ("_began", "_handoffs", "_hands_nothing", "_spent", "notes", "run", "said", "transcript")
+    __slots__ = ("_began", "_handing", "_handoffs", "_spent", "notes", "run", "said", "transcript")
 
     def __init__(self, run: TeamRun, handoffs: tuple[Handoff, ...] = ()) -> None:
         self.run = run
@@ -48,7 +48,7 @@ class Chat:
         self.notes: dict[str, Any] = {}
         self.transcript = Transcript(run.state, run.message, run.all_members)
         self._handoffs = handoffs
-        self._hands_nothing: set[str] = set()
+        self._handing = Handing(run)
         self._spent = NO_USAGE
         self._began = trio.current_time()
 
@@ -70,20 +70,12 @@ class Chat:
         told = self.transcript.told(member, self.run.name)
         if not content_text(told.content):  # it was the last who spoke
             told = AgentMessage("Go on.", self.run.name)
-        answer = await self._answer(member, told)
+        answer = await self._handing.ask(member, told, self._handoffs)
         answer = attrs.evolve(answer, sender=member)  # type: ignore[misc]  # mypy does not know that a message is an attrs class
         self.said.append(answer)
         self.transcript.say(member, content_text(answer.content))
         self.used(answer.usage)
         return answer
-
-    async def _answer(self, member: str, told: AgentMessage) -> AgentMessage:
-        if self._handoffs and member not in self._hands_nothing:
-            try:
-                return await self.run.ask(member, told, handoffs=self._handoffs)
-            except (Unhandled, BadInput):  # a team, or no agent: it takes messages alone, and hands over by what it answers
-                self._hands_nothing.add(member)
-        return await self.run.ask(member, told)
 
     def end(self, ended_by: str) -> AgentMessage:
         """The team's answer: the last message that was said, with what ended the talk, and all that was said, in `extra`."""

@@ -109,6 +109,8 @@ class Journal:
     Attributes:
         entries: Them by number.
         seen: Which members the run has seen before which step.
+        everyone: The same with those that are paused.
+        hands_nothing: Members that have refused to be given handoffs, before they did anything.
         known: Members as the run has looked them up: of those that were removed since, it knows what they were.
         retried: Steps that had failed, and are asked once more: what follows them may be another way than before.
         dropped: What waited on such a way, and is no part of the run any more.
@@ -116,11 +118,13 @@ class Journal:
         strays: Parked runs that are no part of this one and stood in its way, and who was asked when they did.
     """
 
-    __slots__ = ("dropped", "entries", "known", "passing", "retried", "seen", "strays")
+    __slots__ = ("dropped", "entries", "everyone", "hands_nothing", "known", "passing", "retried", "seen", "strays")
 
     def __init__(self) -> None:
         self.entries: dict[Number, Entry] = {}
         self.seen: dict[Number, tuple[str, ...]] = {}
+        self.everyone: dict[Number, tuple[str, ...]] = {}
+        self.hands_nothing: set[str] = set()
         self.known: dict[str, Any] = {}
         self.retried: set[Number] = set()
         self.dropped: list[ParkedAsk] = []
@@ -130,7 +134,7 @@ class Journal:
     def copy(self) -> Journal:
         """The same, to be gone on with."""
         other = Journal()
-        other.strays = dict(self.strays)
+        other.strays, other.everyone, other.hands_nothing = dict(self.strays), dict(self.everyone), set(self.hands_nothing)
         other.entries, other.seen, other.known = dict(self.entries), dict(self.seen), dict(self.known)
         other.retried, other.dropped, other.passing = set(self.retried), list(self.dropped), self.passing
         return other
@@ -205,6 +209,26 @@ class Journal:
     def doubtful(self, number: Number) -> bool:
         """Whether a step follows one that is asked once more, so that it may be no part of the run any more."""
         return any(precedes(one, number) for one in self.retried)
+
+    def is_over(self, visited: Collection[Number], path: str) -> bool:
+        """Whether nothing waits any more. Raises TeamDiverged where something does that the run has not come to this time.
+
+        Args:
+            visited: The steps that it has come to.
+            path: The team's path, for texts.
+        """
+        waiting = [number for number, entry in self.entries.items() if isinstance(entry, ParkedAsk)]
+        if any(number in visited for number in waiting):
+            return False
+        for number in waiting:
+            if not self.doubtful(number):
+                raise TeamDiverged(
+                    f"{path}: the run goes on after a decision, and does not come to its step {'.'.join(map(str, number))}, which waits for a person: "
+                    f"{shown(self.entries[number].what)}. What `forward` does has to follow from the message, run.state and the answers; what comes from "
+                    "elsewhere goes through run.decide(…)"
+                )
+            self.drop(number)
+        return True
 
     def drop(self, number: Number) -> None:
         """A step is no part of the run any more."""

@@ -10,12 +10,13 @@ import attrs
 import trio
 
 from retinue.actors.agents.contents import content_text
-from retinue.actors.agents.errors import BadInput, HookBlocked, MemberPaused, NoSuchMember, RoutingFailed
+from retinue.actors.agents.errors import HookBlocked, MemberPaused, NoSuchMember, RoutingFailed
 from retinue.actors.agents.front import IDLE, SESSIONS
 from retinue.actors.agents.handoffs import HANDOFF, MOST, Handoff, HandOver, handoffs_of
 from retinue.actors.agents.hooks import HookContext, compile_hooks
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.agents.teams.guards import HandoffGuards, Watch
+from retinue.actors.agents.teams.handing import Handing
 from retinue.actors.agents.teams.key_paths import first_of
 from retinue.actors.agents.teams.members import near
 from retinue.actors.agents.teams.models import model_for
@@ -24,7 +25,6 @@ from retinue.actors.agents.teams.team import Team
 from retinue.actors.agents.teams.transcript import Transcript
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.actors.runtime.ref import Ref
-from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ class Swarm(Team):
     async def forward(self, run: TeamRun) -> AgentMessage:
         """One message: who has the conversation answers it, or hands it over to another, who does."""
         watch = Watch(self._guards, run.path)
-        transcript = Transcript(run.state, _evolved(run.message, receiver=None), run.members)
+        transcript = Transcript(run.state, _evolved(run.message, receiver=None), run.all_members)
+        handing = Handing(run)
         active, source, before = await self._first(run, transcript), run.message.sender, ""
         said: AgentMessage | None = None
         within = run.message.receiver
@@ -141,7 +142,7 @@ class Swarm(Team):
                 said = told if within is None else cast("AgentMessage", _evolved(told, receiver=within))
                 within = None
             try:
-                answer = await self._ask(run, watch, active, said)
+                answer = await self._ask(run, watch, handing, active, said)
             except (NoSuchMember, MemberPaused) as gone:
                 if not before or gone.name != active:
                     raise
@@ -166,17 +167,10 @@ class Swarm(Team):
             transcript.keep(run.state, run.all_members)
         return answer
 
-    async def _ask(self, run: TeamRun, watch: Watch, member: str, said: AgentMessage) -> AgentMessage:
-        timeout, began, offered = watch.timeout(), trio.current_time(), self._offered(run, member)
+    async def _ask(self, run: TeamRun, watch: Watch, handing: Handing, member: str, said: AgentMessage) -> AgentMessage:
+        timeout, began = watch.timeout(), trio.current_time()
         try:
-            try:
-                return await run.ask(member, said, timeout=timeout, handoffs=offered)
-            except (Unhandled, BadInput):
-                if not offered:
-                    raise
-                return await run.ask(
-                    member, said, timeout=timeout
-                )  # a team, or no agent: it takes messages alone, and hands over by what it answers
+            return await handing.ask(member, said, self._offered(run, member), timeout)
         except AskTimeout:
             watch.too_slow(member, began, timeout)
             raise
@@ -326,7 +320,10 @@ def _named(members: Any) -> Any:
 
 def _description(run: TeamRun, name: str) -> str:
     """What a member is good for; "" of one that is a member no more, as a run may still know it that is run again."""
-    return run.describe(name) if name in run.all_members else ""
+    try:
+        return run.describe(name)
+    except NoSuchMember:
+        return ""
 
 
 def _handover(source: str, answer: AgentMessage) -> HandOver:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import trio
 
-from retinue.actors.agents.errors import BadInput, RunParked, TeamDiverged, TeamError
+from retinue.actors.agents.errors import BadInput, RunParked, TeamError
 from retinue.actors.agents.events import HandedOff
 from retinue.actors.agents.inputs import checked_session, own_items, own_message
 from retinue.actors.agents.keys import session_key
@@ -24,6 +24,7 @@ from retinue.actors.agents.specs import takes
 from retinue.actors.agents.teams.arguments import close_all, functions_of, several
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.consents import sent_with_consent
+from retinue.actors.agents.teams.handing import refuses_handoffs
 from retinue.actors.agents.teams.journal import (
     Answered,
     Branch,
@@ -34,7 +35,6 @@ from retinue.actors.agents.teams.journal import (
     branch_in_force,
     precedes,
     ref_of,
-    shown,
 )
 from retinue.actors.agents.teams.key_paths import plain_data, receiver_within
 from retinue.actors.agents.telling import note
@@ -129,17 +129,18 @@ class TeamRun:
     @property
     def members(self) -> tuple[str, ...]:
         """The names of the members that are not paused, in order, as of now; in a run that is run again, as of then."""
-        branch = self._branch()
-        number = (*branch.path, branch.steps)
-        seen = self.journal.seen.get(number)
-        if seen is None:
-            seen = self.journal.seen[number] = self._roster.active
-        return seen
+        number, seen = self._next_step(), self.journal.seen
+        if number not in seen:
+            seen[number] = self._roster.active
+        return seen[number]
 
     @property
     def all_members(self) -> tuple[str, ...]:
-        """The names of all members, the paused ones too, as of now."""
-        return self._roster.names
+        """The names of all members, the paused ones too, as of now; in a run that is run again, as of then."""
+        number, everyone = self._next_step(), self.journal.everyone
+        if number not in everyone:
+            everyone[number] = self._roster.names
+        return everyone[number]
 
     def member(self, name: str) -> Member:
         """A member; in a run that is run again, also one that was removed since. Raises NoSuchMember."""
@@ -327,8 +328,11 @@ class TeamRun:
 
     def _is_news(self) -> bool:
         """Whether the run has come further than it had when it was parked."""
+        return self._next_step() not in self._old
+
+    def _next_step(self) -> tuple[int, ...]:
         branch = self._branch()
-        return (*branch.path, branch.steps) not in self._old
+        return (*branch.path, branch.steps)
 
     def _branch(self) -> Branch:
         branch = branch_in_force.get()
@@ -469,6 +473,8 @@ class TeamRun:
         except (ApprovalRequired, RunParked) as error:
             raise Waits(place, error, lane) from None
         except Exception as error:
+            if refuses_handoffs(error, ref, request):
+                self.journal.hands_nothing.add(member)
             note(error, f"of the member {member!r} of {self.path}")
             raise
         finally:
@@ -539,29 +545,12 @@ class TeamRun:
             if rest is None:
                 return None
             raise _single(rest) from None
-        if not self._is_over():
+        if not self.journal.is_over(self._visited, self.path):
             return None
         answer = self._answer(said)
         while self._streamed and self._late:
             await emit(self._late.pop(0))
         return answer
-
-    def _is_over(self) -> bool:
-        """Whether nothing waits any more. Raises TeamDiverged where something does that the run has not come to this time."""
-        journal = self.journal
-        waiting = [number for number, entry in journal.entries.items() if isinstance(entry, ParkedAsk)]
-        if any(number in self._visited for number in waiting):
-            return False
-        for number in waiting:
-            what = journal.entries[number].what
-            if not journal.doubtful(number):
-                raise TeamDiverged(
-                    f"{self.path}: the run goes on after a decision, and does not come to its step {'.'.join(map(str, number))}, which waits for a person: "
-                    f"{shown(what)}. What `forward` does has to follow from the message, run.state and the answers; what comes from elsewhere goes through "
-                    "run.decide(…)"
-                )
-            journal.drop(number)
-        return True
 
     def _answer(self, said: object) -> AgentMessage:
         if isinstance(said, str):

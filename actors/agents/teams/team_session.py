@@ -124,7 +124,7 @@ class TeamSession(Session):
             )
         for name, why in (("tools", "its members have tools"), ("handoffs", "its members hand over")):
             if getattr(options, name):
-                raise BadInput(f"{team.path}: Run({name}=…) is for a single agent; this is a team, and {why}")
+                raise BadInput(f"{team.path}: Run({name}=…) is for a single agent; this is a team, and {why}", option=name, path=team.path)
         if options.exit_at is not None and not team.takes_exit_at:
             raise BadInput(f"{team.path}: Run(exit_at=…) is for rt.Sequential, whose stages have an order")
         state = self._kept
