@@ -236,7 +236,7 @@ def _write_bytes(value: bytes, writer: _Writer, _: int) -> None:
 def _write_decimal(value: Decimal, writer: _Writer, _: int) -> None:
     if not value.is_finite():
         raise _OddValue("is a Decimal that is NaN or infinite. Pass a finite number, or None.")
-    text = str(value)  # one to one: sign, digits and exponent can be read off it
+    text = str(value).upper()  # one to one: sign, digits and exponent can be read off it. The context of the thread may ask for a small e
     if len(text) > _SMALL:
         writer.charge(len(text))
     writer.parts.append(f"D{text};")

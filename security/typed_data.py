@@ -131,7 +131,7 @@ _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
     set: lambda value: {"set": _set_data(value)},
     frozenset: lambda value: {"frozenset": _set_data(value)},
     bytes: lambda value: {"bytes": base64.b64encode(value).decode("ascii")},
-    Decimal: lambda value: {"decimal": str(value)},
+    Decimal: lambda value: {"decimal": str(value).upper()},  # the context of the thread may ask for a small e
     dt.datetime: lambda value: {"datetime": value.isoformat()},
     dt.date: lambda value: {"date": value.isoformat()},
     dt.time: lambda value: {"later_time" if value.fold else "time": value.replace(fold=0).isoformat()},

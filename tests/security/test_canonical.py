@@ -216,6 +216,13 @@ def test_the_form_does_not_change_from_one_version_to_the_next() -> None:
     assert canonical(Pay("ACME", -255)).startswith(f"c{len(__name__) + 4}:{__name__}.Pay(to,amount)s4:ACMEi-ff;".encode())
 
 
+@pytest.mark.parametrize("value", [Decimal("1E+3"), Decimal("-2.5e-30"), Decimal("12.50")], ids=str)
+def test_the_form_of_a_decimal_does_not_depend_on_what_the_thread_wants_of_decimals(value: Decimal) -> None:
+    form = canonical(value)
+    with decimal.localcontext(decimal.Context(prec=1, capitals=0)):
+        assert canonical(value) == form
+
+
 class Name(str):
     __slots__ = ()
 

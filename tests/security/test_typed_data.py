@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import decimal
 import json
 import pathlib
 from decimal import Decimal
@@ -204,6 +205,14 @@ def test_the_forms_are_the_ones_that_are_documented() -> None:
         "t": {"tuple": [1]},
         "d": {"dict": {"a": None, "b": 1}},
     }
+
+
+def test_a_decimal_is_written_the_same_whatever_the_thread_wants_of_decimals() -> None:
+    arguments = {"amount": Decimal("1E+3")}
+    text = arguments_to_text(arguments)
+    with decimal.localcontext(decimal.Context(prec=1, capitals=0)):
+        assert arguments_to_text(arguments) == text
+        assert canonical_of_stored(arguments_from_text(text)) == canonical(arguments)
 
 
 def test_deep_and_large_arguments_come_back_too() -> None:
