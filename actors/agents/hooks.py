@@ -19,6 +19,7 @@ import trio
 from retinue.actors.agents.errors import HookBlocked
 from retinue.actors.agents.isolation import ends_all, isolated
 from retinue.actors.agents.phases import PHASES, Phase, check_phases, fitting, phases_of_object
+from retinue.actors.agents.teams.arguments import check_call
 from retinue.capabilities.places import raised_at
 from retinue.security.choices import Block, Choice, Replace, choice_of
 from retinue.security.errors import DefinitionError
@@ -281,6 +282,9 @@ def compile_hooks(hooks: Iterable[Any]) -> Hooks:
     found: dict[str, list[_Entry]] = {}
     for one in hooks:
         for phase, entry in _entries(one):
+            check_call(
+                entry.call, ("a context",), f"the hook {entry.name!r:.100} at {phase}", "let it take one argument, an rt.HookContext"
+            )
             found.setdefault(phase, []).append(entry)
     return Hooks({phase: tuple(entries) for phase, entries in found.items()}) if found else NO_HOOKS
 

@@ -347,6 +347,8 @@ class Describe(Request[str]):
 
     Attributes:
         levels: How many levels of teams are looked into, 0 to 32; default 16.
+        within: The paths of the teams that ask this of their members, the outermost first: one of them is not looked into once more.
     """
 
     levels: int = 16
+    within: tuple[str, ...] = ()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from retinue.actors.agents.errors import BadInput
+from retinue.security.errors import DefinitionError, RetinueError
 
-__all__ = ["close_all", "functions_of", "several"]
+__all__ = ["called", "check_call", "close_all", "functions_of", "several"]
 
 
 def several(given: object, name: str, path: str) -> tuple[Any, ...]:
@@ -22,13 +24,64 @@ def functions_of(given: object, path: str) -> list[Callable[[], Awaitable[Any]]]
     """What is to be called at the same time. Raises BadInput for what cannot be; coroutines among it are closed."""
     found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
     wrong = next((each for each in found if not callable(each)), None) if isinstance(given, Iterable) else given
-    if wrong is not None:
+    if wrong is None:
+        _check_functions(found, path)
+    else:
         close_all(found)
         raise BadInput(
             f"{path}: run.together was given a {type(wrong).__name__}: give async functions without arguments, and do not call them, "
             '[functools.partial(run.ask, "writer", "Begin"), …]'
         )
     return found
+
+
+def _check_functions(found: Iterable[Any], path: str) -> None:
+    """Raises BadInput where one of them needs arguments: before any of them has begun."""
+    seen: set[Any] = set()
+    for each in found:
+        kind = (
+            (id(each.func), len(each.args), *each.keywords) if isinstance(each, partial) else id(each)
+        )  # many pieces of work are of one kind
+        if kind not in seen:
+            seen.add(kind)
+            check_call(
+                each, (), f"{path}: run.together", "give functions without arguments, functools.partial(function, …) or a lambda", BadInput
+            )
+
+
+def called(function: Callable[[], Any], where: str) -> Any:
+    """What a function without arguments gives. Raises BadInput where it needs some."""
+    try:
+        return function()
+    except TypeError:
+        check_call(function, (), where, "give a function without arguments, functools.partial(function, …) or a lambda", BadInput)
+        raise
+
+
+def check_call(function: Any, told: Sequence[str], where: str, fix: str, error: type[RetinueError] = DefinitionError) -> None:
+    """Looks whether a function can be called as it will be. Of one that does not say what it takes, as many in C do not, nothing is known.
+
+    Args:
+        function: The function; what is none is let pass.
+        told: What it will be given, in order, in words.
+        where: To whom it was given, and as what, for the error's text.
+        fix: What would be right.
+        error: The class of the error.
+
+    Raises:
+        DefinitionError: It cannot be called so. (Or `error`.)
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*told)
+    except TypeError as problem:
+        name = getattr(function, "__qualname__", None) or type(function).__name__
+        takes = ", ".join(signature.parameters)  # and not their defaults, which may be anything
+        given = " and ".join(told) or "nothing"
+        raise error(f"{where} is given the function {name[:100]}({takes[:200]}), and calls it with {given}: {problem}; {fix}") from None
 
 
 def close_all(given: Any) -> None:

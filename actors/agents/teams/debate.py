@@ -12,6 +12,7 @@ import attrs
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RoutingFailed, VoteUndecided
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.agents.teams.outcomes import checked_number, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE, check_members
 from retinue.actors.agents.teams.team import Team
@@ -77,6 +78,8 @@ class Debate(Team):
             )
         if inspect.iscoroutinefunction(vote):
             raise DefinitionError("Debate(vote=…) is an async function: give a plain one, which gives what is compared of an answer")
+        if not isinstance(vote, bool):
+            check_call(vote, ("an answer",), "Debate(vote=…)", "let it take one argument, an rt.AgentMessage")
         if (judge is None) == (vote is False):
             raise DefinitionError("Debate: say who decides, judge='a member', or vote=True" + ("" if judge is None else "; not both"))
         check_members("Debate", "judge", [member.name for member in self._given], [] if judge is None else [judge])

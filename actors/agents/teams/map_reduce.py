@@ -13,6 +13,7 @@ import attrs
 
 from retinue.actors.agents.errors import BadInput
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.agents.teams.members import checked_single
 from retinue.actors.agents.teams.outcomes import Failures, answered, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE
@@ -84,6 +85,10 @@ class MapReduce(Team):
         super().__init__(given, **options)
         if split is not None and not callable(split):
             raise DefinitionError(f"MapReduce(split=…) is a {type(split).__name__}: give a function of the message that gives its pieces")
+        if split is not None:
+            check_call(split, ("the message",), "MapReduce(split=…)", "let it take one argument, an rt.AgentMessage")
+        if by_function:
+            check_call(reducer, ("the results in order",), "MapReduce(reducer=…)", "let it take one argument, a sequence of answers")
         function: Any = reducer
         self.reduce: Reduce | None = function if by_function else None
         self.split = split

@@ -10,6 +10,7 @@ import attrs
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RoutingFailed
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.agents.teams.members import near
 from retinue.actors.agents.teams.outcomes import Failures, answered, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.team import Team
@@ -61,6 +62,8 @@ class Parallel(Team):
             raise DefinitionError(
                 f"Parallel(combine=…) is a {type(combine).__name__}: give a member's name, or a function of the answers by name"
             )
+        if callable(combine):
+            check_call(combine, ("the answers by name",), "Parallel(combine=…)", "let it take one argument, a mapping of names to answers")
         check_members("Parallel", "combine", [member.name for member in self._given], [combine] if isinstance(combine, str) else [])
         self.combine = combine
         self.at_once = checked_number(at_once, "at_once", "Parallel", most=1_000)

@@ -12,6 +12,7 @@ import attrs
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RoutingFailed
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.agents.teams.words import stands_in
 from retinue.actors.llm.messages import ChatMessage, Complete, ToolSpec
 from retinue.security.errors import DefinitionError
@@ -68,6 +69,8 @@ class Rules:
                 raise DefinitionError(
                     f"Rules: rule {number} begins with a {type(when).__name__}: give words, or a function of the AgentMessage"
                 )
+            else:
+                check_call(when, ("the message",), f"Rules: rule {number}", "let it take one argument, an rt.AgentMessage")
             checked.append((when, rule[1]))
         if default is not None and not isinstance(default, str):
             raise DefinitionError(f"Rules(default=…) is a {type(default).__name__}: give a member's name")

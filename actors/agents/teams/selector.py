@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RoutingFailed
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.agents.teams.group_chat import MAX_TURNS, Chat, GroupChat
 from retinue.actors.agents.teams.models import model_for
 from retinue.actors.agents.teams.routing import choice_request, chosen
@@ -84,6 +85,9 @@ class Selector(GroupChat):
             )
         if choose is not None and not callable(choose):
             raise DefinitionError(f"Selector(choose=…) is a {type(choose).__name__}: give a function of what was said and the names")
+        if choose is not None:
+            fix = "let it take two arguments, a sequence of messages and one of names"
+            check_call(choose, ("what was said", "the names of those who may speak"), "Selector(choose=…)", fix)
         if model is not None and not isinstance(model, str | Ref):
             from retinue.actors.llm.choose import Choice
 

@@ -222,26 +222,35 @@ class Team(Front):
         levels: object = message.levels
         if type(levels) is not int or not 0 <= levels <= MOST_LEVELS:
             raise BadInput(f"{self._path}: Describe(levels={levels!r:.100}): give a number from 0 to {MOST_LEVELS}")
-        if not levels:
+        within: object = message.within
+        if type(within) is not tuple or len(within) > MOST_LEVELS:
+            raise BadInput(f"{self._path}: Describe(within={within!r:.100}): leave it out, teams say it to their members")
+        if not levels or self._path in within:
             return f"{type(self).__name__}(…)"
-        self.ctx.start_soon(self._describe, self.ctx.defer(), levels - 1)
+        self.ctx.start_soon(self._describe, self.ctx.defer(), Describe(levels - 1, (*within, self._path)))
         return None
 
-    async def _describe(self, deferred: Deferred, levels: int) -> None:
+    async def _describe(self, deferred: Deferred, question: Describe) -> None:
         about = " ".join(self.description.split())[:SHOWN]
         lines = [f"{type(self).__name__}(" + (f"  # {about}" if about else "")]
+        known: dict[str, str] = {}  # one that is a member several times is asked once
         for member in self._roster:
-            if not deferred.wanted:  # whoever asked has given up: a team that is within itself several times would go on for long
+            if not deferred.wanted:  # whoever asked has given up
                 return
-            try:
-                made_of = await member.ref.ask(Describe(levels), timeout=LOOKING)
-            except Unhandled:
-                made_of = "actor"
-            except RetinueError as error:
-                made_of = f"[{type(error).__name__}]"
+            made_of = known.get(member.ref.path) or await self._made_of(member.ref, question)
+            known[member.ref.path] = made_of
             paused = " (paused)" if member.paused else ""
             lines.append("  " + f"({member.name}): {made_of}{paused}".replace("\n", "\n  "))
         deferred.reply("\n".join([*lines, ")"]) if len(lines) > 1 else f"{type(self).__name__}()")
+
+    async def _made_of(self, ref: Ref[Any], question: Describe) -> str:
+        try:
+            answer: str = await ref.ask(question, timeout=LOOKING)
+        except Unhandled:
+            return "actor"
+        except RetinueError as error:
+            return f"[{type(error).__name__}]"
+        return answer
 
     # -- key paths -----------------------------------------------------------------------------------------------------------------------------------
 

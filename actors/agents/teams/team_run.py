@@ -21,7 +21,7 @@ from retinue.actors.agents.parking import give_up
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.spans import note_handoff
 from retinue.actors.agents.specs import takes
-from retinue.actors.agents.teams.arguments import close_all, functions_of, several
+from retinue.actors.agents.teams.arguments import called, close_all, functions_of, several
 from retinue.actors.agents.teams.branches import Failure, at_once_in_order
 from retinue.actors.agents.teams.consents import sent_with_consent
 from retinue.actors.agents.teams.handing import refuses_handoffs
@@ -223,7 +223,8 @@ class TeamRun:
         Args:
             asks: Whom, and what.
             at_once: How many of them at the same time; default 8.
-            errors: "raise": when all have ended, the first error in their order is raised. "return": an error stands in the place of its answer.
+            errors: "raise": when all have ended, the first error in their order is raised. "return": an error stands in the place of its answer; but a limit of the run
+                itself (its TreeLimits, the asker's budget and deadline) is raised all the same, for nothing that comes after it can go better.
             timeout: Seconds that each may take.
 
         Returns:
@@ -252,7 +253,9 @@ class TeamRun:
         if any(isinstance(outcome, Parking) for outcome in outcomes):
             raise Parking
         lost = [outcome.error for outcome in outcomes if isinstance(outcome, Failure)]
-        if errors == "raise" and lost:
+        if errors == "return":
+            lost = self.journal.limits_among(lost, self._home.ctx)
+        if lost:
             self._together.append(lost)
             raise lost[0]
         return [outcome.error if isinstance(outcome, Failure) else outcome for outcome in outcomes]
@@ -285,7 +288,7 @@ class TeamRun:
             raise BadInput(f"{self.path}: run.decide was given a {type(function).__name__}: give a function without arguments")
 
         async def call() -> Any:
-            value = function()
+            value = called(function, f"{self.path}: run.decide")
             return plain_data(await value if inspect.isawaitable(value) else value, "run.decide(…)")
 
         return await self._step(("a decision",), call, None)

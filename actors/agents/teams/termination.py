@@ -12,6 +12,7 @@ import attrs
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.handoffs import HANDOFF
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.agents.teams.words import stands_in
 from retinue.actors.llm.usage import NO_USAGE, Usage
 from retinue.security.errors import DefinitionError
@@ -345,6 +346,7 @@ def _check_function(value: Any) -> None:
     if not callable(value) or inspect.iscoroutinefunction(value):
         what = "an async function" if callable(value) else f"a {type(value).__name__}"
         raise DefinitionError(f"When(…) is given {what}: give a plain function of the talk that returns True or False")
+    check_call(value, ("the talk",), "When(…)", "let it take one argument, an rt.Talk")
 
 
 def _short(text: str) -> str:

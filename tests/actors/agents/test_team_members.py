@@ -300,12 +300,22 @@ async def test_a_team_says_what_it_is_made_of() -> None:
         )
 
 
-async def test_a_team_that_is_its_own_member_is_looked_into_so_far_and_no_farther() -> None:
+async def test_a_team_that_is_its_own_member_is_not_looked_into_once_more() -> None:
     async with rt.ActorSystem("teams") as system:
         team = await system.spawn(Made, {}, everybody, name="team")
-        await team.ask(rt.AddMember("again", team))
-        assert await team.ask(rt.Describe(levels=2)) == "Made(\n  (again): Made(\n    (again): Made(…)\n  )\n)"
-        assert len((await team.ask(rt.Describe())).splitlines()) == 33
+        for number in range(4):
+            await team.ask(rt.AddMember(f"again{number}", team))
+        with trio.fail_after(5):
+            told = await team.ask(rt.Describe(levels=32))
+        assert told == "Made(\n" + "".join(f"  (again{number}): Made(…)\n" for number in range(4)) + ")"
+        for number in range(1, 4):
+            await team.ask(rt.RemoveMember(f"again{number}"))
+        other = await system.spawn(Made, {"a": team, "b": team}, everybody)
+        await team.ask(rt.AddMember("other", other))
+        assert (await team.ask(rt.Describe())) == (
+            "Made(\n  (again0): Made(…)\n  (other): Made(\n    (a): Made(…)\n    (b): Made(…)\n  )\n)"
+        )
+        await team.ask(rt.RemoveMember("other"))
         for levels in (-1, 33, True, "1"):
             with pytest.raises(rt.BadInput, match="levels"):
                 await team.ask(rt.Describe(levels))  # type: ignore[arg-type]

@@ -1,0 +1,155 @@
+"""Functions that teams are given: one that cannot be called as it will be is named where it is given, with what it is called with, and nothing has begun then."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+import retinue as rt
+from team_players import Echo, Made
+
+SPEC = rt.Agent.spec(model="scripted:hi")
+
+
+def nothing() -> Any:
+    return None
+
+
+def two(one: Any, other: Any) -> Any:
+    return None
+
+
+def three(one: Any, other: Any, third: Any = "a secret") -> Any:
+    return None
+
+
+class Callable:
+    def __call__(self) -> Any:
+        return None
+
+
+WRONG = {
+    "combine": (rt.Parallel, {"members": [SPEC], "combine": nothing}, r"Parallel\(combine=…\).*nothing\(\).*with the answers by name"),
+    "object": (rt.Parallel, {"members": [SPEC], "combine": Callable()}, r"Parallel\(combine=…\).*the function Callable\(\)"),
+    "reducer": (rt.MapReduce, {"mapper": SPEC, "reducer": two}, r"MapReduce\(reducer=…\).*two\(one, other\).*with the results in order"),
+    "split": (rt.MapReduce, {"mapper": SPEC, "reducer": SPEC, "split": nothing}, r"MapReduce\(split=…\).*with the message"),
+    "choose": (rt.Selector, {"members": [SPEC], "choose": lambda said: None}, r"Selector\(choose=…\).*with what was said and the names"),
+    "vote": (rt.Debate, {"members": [SPEC, SPEC], "vote": three}, r"Debate\(vote=…\).*three\(one, other, third\).*with an answer"),
+    "hook": (rt.Swarm, {"members": [SPEC], "hooks": [rt.hook("on_handoff")(nothing)]}, r"the hook 'nothing' at on_handoff.*with a context"),
+}
+
+
+@pytest.mark.parametrize("which", WRONG)
+async def test_a_function_that_cannot_be_called_as_it_will_be_is_refused_to_the_spawner(which: str) -> None:
+    kind, options, told = WRONG[which]
+    async with rt.ActorSystem("slips") as system:
+        with pytest.raises(rt.DefinitionError, match=told) as caught:
+            await system.spawn(kind, **options)
+    assert "let it take" in str(caught.value) and "secret" not in str(caught.value)
+
+
+def test_conditions_and_rules_are_looked_at_where_they_are_made() -> None:
+    with pytest.raises(rt.DefinitionError, match=r"When\(…\) is given the function nothing\(\), and calls it with the talk"):
+        rt.When(nothing)
+    with pytest.raises(rt.DefinitionError, match=r"Rules: rule 2 is given the function two\(one, other\), and calls it with the message"):
+        rt.Rules(("x", "a"), (two, "a"))
+
+
+@pytest.mark.parametrize("function", [two, lambda one: one, functools.partial(two, 1)], ids=["two", "lambda", "partial"])
+async def test_what_a_run_is_to_decide_or_to_do_at_once_takes_no_arguments(function: Any) -> None:
+    asked: list[Any] = []
+
+    async def forward(run: rt.TeamRun) -> Any:
+        if run.message.content == "decide":
+            return await run.decide(function)
+        return await run.together([functools.partial(run.ask, "0", "x"), function])
+
+    async with rt.ActorSystem("slips") as system:
+        team = await system.spawn(Made, [await system.spawn(Echo, asked)], forward, name="team")
+        for content in ("decide", "together"):
+            with pytest.raises(
+                rt.BadInput, match=rf"/user/team: run\.{content}.*calls it with nothing.*give (a function|functions) without arguments"
+            ):
+                await team.ask(content)
+        assert not asked
+
+
+async def test_a_type_error_of_a_functions_own_stays_what_it_is() -> None:
+    def decides() -> Any:
+        return two(1)  # type: ignore[call-arg]
+
+    async def forward(run: rt.TeamRun) -> Any:
+        return await run.decide(decides)
+
+    async with rt.ActorSystem("slips") as system:
+        team = await system.spawn(Made, [SPEC], forward)
+        with pytest.raises(TypeError, match="missing 1 required positional argument") as caught:
+            await team.ask("x")
+        assert not isinstance(caught.value, rt.RetinueError)
+
+
+async def test_functions_that_take_more_by_default_or_do_not_say_what_they_take_are_fine() -> None:
+    async with rt.ActorSystem("slips") as system:
+        team = await system.spawn(rt.Parallel, [SPEC], combine=lambda answers, sep=" ": sep.join(each.content for each in answers.values()))
+        assert (await team.ask("x")).content == "hi"
+        assert (await (await system.spawn(rt.Parallel, [SPEC], combine=str)).ask("x")).content
+        assert (await (await system.spawn(rt.Parallel, [SPEC], combine=lambda *answers: "y")).ask("x")).content == "y"
+
+
+# -- limits of the run itself ----------------------------------------------------------------------------------------------------------------------------------
+
+
+async def filtered(run: rt.TeamRun) -> str:
+    """What an author may write who expects that some members fail."""
+    found = await run.gather([(name, "x") for name in run.members], errors="return")
+    return f"{sum(isinstance(each, rt.AgentMessage) for each in found)} of {len(found)}"
+
+
+@pytest.mark.parametrize("whose", ["run", "team", "asker"])
+async def test_a_limit_of_the_run_itself_is_no_error_in_a_list(whose: str) -> None:
+    limits = rt.TreeLimits(calls=1)
+    async with rt.ActorSystem("limits") as system:
+        team = await system.spawn(Made, [SPEC, SPEC, SPEC], filtered, limits=limits if whose == "team" else None)
+        if whose == "asker":
+            with pytest.raises(rt.BudgetExceeded):
+                await team.ask("x", context=system.authority.mint("ann", ["**"]).narrow(rt.limit(calls=1)))
+        else:
+            with pytest.raises(rt.RunLimitReached) as caught:
+                await team.ask("x" if whose == "team" else rt.Run("x", limits=limits))
+            assert caught.value.limit == "tree.calls"
+
+
+async def test_the_seconds_of_the_run_itself_are_no_error_in_a_list() -> None:
+    from team_players import Waiting
+
+    async with rt.ActorSystem("limits") as system:
+        team = await system.spawn(Made, [await system.spawn(Waiting, [], []), SPEC], filtered)
+        with pytest.raises(rt.RunLimitReached) as caught:
+            await team.ask(rt.Run("x", limits=rt.TreeLimits(seconds=0.2)))
+        assert caught.value.limit == "tree.seconds"
+
+
+async def test_a_limit_of_a_members_own_stands_in_the_list() -> None:
+    async with rt.ActorSystem("limits") as system:
+        poor = rt.Agent.spec(model="scripted:hi", grant=["**", rt.limit(calls=0)])
+        small = rt.Sequential.spec([SPEC], limits=rt.TreeLimits(calls=0))
+        team = await system.spawn(Made, [poor, small, SPEC], filtered)
+        assert (await team.ask("x")).content == "1 of 3"
+
+
+async def test_an_author_who_expects_it_takes_what_there_is_by_functions_of_his_own() -> None:
+    async def forward(run: rt.TeamRun) -> str:
+        async def one(name: str) -> str | None:
+            try:
+                return str((await run.ask(name, "x")).content)
+            except rt.BudgetExceeded:
+                return None
+
+        found = await run.together([functools.partial(one, name) for name in run.members])
+        return f"{sum(each is not None for each in found)} of {len(found)}"
+
+    async with rt.ActorSystem("limits") as system:
+        team = await system.spawn(Made, [SPEC, SPEC, SPEC], forward)
+        assert (await team.ask(rt.Run("x", limits=rt.TreeLimits(calls=2)))).content == "2 of 3"
