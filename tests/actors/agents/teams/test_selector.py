@@ -203,8 +203,8 @@ async def test_streamed_it_tells_the_members_words_and_nothing_of_the_choosing()
         ({"model": "scripted:a"}, "say when the talk is over"),
         ({"choose": 3}, "a function of what was said"),
         ({"model": 3, "until": rt.MaxMessages(1)}, "deployment's ref"),
-        ({"choose": len, "instructions": 3}, "give a str"),
-        ({"choose": len, "max_turns": 0}, "give a whole number"),
+        ({"choose": lambda said, names: None, "instructions": 3}, "give a str"),
+        ({"choose": lambda said, names: None, "max_turns": 0}, "give a whole number"),
     ],
     ids=range(7),
 )
