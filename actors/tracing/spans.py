@@ -210,7 +210,7 @@ class QuietSpan(TurnSpan):
 
     __slots__ = ("ended", "traceparent", "tracestate")
 
-    traceparent: str
+    traceparent: str | None
     tracestate: str | None
 
     def __init__(self, incoming: str) -> None:
@@ -218,7 +218,7 @@ class QuietSpan(TurnSpan):
         self.traceparent = incoming
         self.tracestate = state_text(incoming)
 
-    def handed(self) -> str:
+    def handed(self) -> str | None:
         """What children are children of."""
         return self.traceparent
 
