@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import trio
 
 from retinue.actors.agents.contents import content_text
@@ -20,11 +21,13 @@ from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import ApprovalRequired, AuthorityError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from retinue.actors.agents.definition import Seat
     from retinue.actors.agents.run import Turn
     from retinue.actors.llm.messages import ToolCall
 
-__all__ = ["consult", "consult_again"]
+__all__ = ["consult", "consult_again", "one_by_one"]
 
 TOLD_AT_ONCE: Final = 32
 """Events of the agent that are told before the reader has taken them."""
@@ -44,11 +47,11 @@ async def consult(turn: Turn, call: ToolCall, seat: Seat, message: Any) -> ToolR
         run = outcome.run or ""
         if _is_parked(turn, run):
             return _later(turn, call)
-        event = None if turn.inner is None or run in waited else turn.inner.get(run)
-        if event is None:
+        known = None if turn.inner is None or run in waited else turn.inner.get(run)
+        if known is None:
             return ToolResult.failed("raised", f"{seat.tool.name} cannot be asked now: {str(outcome)[:500]}")
         waited.add(run)
-        await event.wait()  # as long as the run may take: that call goes on beside this one
+        await known[1].wait()  # as long as the run may take: that call goes on beside this one
         if _is_parked(turn, run):
             return _later(turn, call)
 
@@ -56,20 +59,37 @@ async def consult(turn: Turn, call: ToolCall, seat: Seat, message: Any) -> ToolR
 async def consult_again(turn: Turn, waiting: ParkedCall, seat: Seat) -> ToolResult | ParkedCall:
     """Goes on with the agent's own run, which waited for a person. One that fails is given up, for its call has that for a result, and nobody goes on with it."""
     run = waiting.inner or ""
-    if turn.inner is None:
-        turn.inner = {}
-    event = turn.inner[run] = trio.Event()
-    try:
-        outcome = await _asked(turn, waiting.call, seat, Resume(run, True if turn.wait else None))
-        if isinstance(outcome, RunParked):
-            return ToolResult.failed("raised", f"{seat.tool.name} cannot go on: {str(outcome)[:500]}")
+    outcome = await _asked(turn, waiting.call, seat, Resume(run, True if turn.wait else None))
+    if isinstance(outcome, RunParked):
+        return ToolResult.failed("raised", f"{seat.tool.name} cannot go on: {str(outcome)[:500]}")
+    if isinstance(outcome, ParkedCall):
+        turn.outcomes[waiting.call.id] = outcome  # before those who wait for it look
+    elif not outcome.ok:
+        await give_up(seat.agent, run)
+    return outcome
+
+
+async def one_by_one(
+    turn: Turn, waiting: ParkedCall, seat: Seat, carry: Callable[[], Awaitable[ToolResult | ParkedCall]]
+) -> ToolResult | ParkedCall:
+    """Carries out a call that people have consented to when no other call of the reply has anything going on in the same agent, whose session takes one at a time.
+
+    Where one of them waits for a person there, this one waits with its consent: taken up, that would be gone, for the agent cannot be asked yet.
+    """
+    path = "" if seat.agent is None else seat.agent.path
+    for agent, event in tuple((turn.inner or {}).values()):
+        if agent is not None and agent.path == path:
+            await event.wait()  # as long as the run may take: that call goes on beside this one
+    if turn.lanes is None:
+        turn.lanes = {}
+    async with turn.lanes.setdefault(path, trio.Lock()):
+        for one in turn.outcomes.values():
+            if isinstance(one, ParkedCall) and one.inner is not None and one.agent is not None and one.agent.path == path:
+                return attrs.evolve(waiting, consented=True)
+        outcome = await carry()
         if isinstance(outcome, ParkedCall):
-            turn.outcomes[waiting.call.id] = outcome  # before those who wait for it look
-        elif not outcome.ok:
-            await give_up(seat.agent, run)
+            turn.outcomes[waiting.call.id] = outcome  # before the next one looks
         return outcome
-    finally:
-        event.set()
 
 
 def _later(turn: Turn, call: ToolCall) -> ParkedCall:

@@ -7,7 +7,7 @@ goes on after a decision, or for a session's memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
@@ -182,6 +182,18 @@ class Run(Request[AgentMessage], Stream["AgentEvent"]):
     wait_for_approvals: bool | None = None
     handoffs: tuple[Handoff, ...] = attrs.field(default=(), converter=handoffs_of)
     exit_at: int | str | None = None
+
+    if TYPE_CHECKING:  # what the converters take: not every checker looks there
+
+        def __init__(
+            self,
+            message: AgentMessage | str,
+            tools: Iterable[Any] = (),
+            limits: RunLimits | TreeLimits | None = None,
+            wait_for_approvals: bool | None = None,
+            handoffs: Iterable[Handoff | str] = (),
+            exit_at: int | str | None = None,
+        ) -> None: ...
 
 
 @message(name="retinue/Resume@1", timeout=TIMEOUT)

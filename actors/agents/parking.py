@@ -7,6 +7,7 @@ tools; the session never sees a token. When it goes on, the very calls that wait
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -65,7 +66,7 @@ async def give_up(agent: Any, run: str, subject: str | None = None, tenant: str 
 
 async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[ParkedCall]) -> ApprovalRequired:
     """Sets the run aside; the error that its asker gets."""
-    requests = tuple(request for call in waiting for request in call.requests)
+    requests = tuple(request for call in waiting if not call.consented for request in call.requests)
     if "on_approval_required" in turn.d.phases:
         await turn.run_hooks("on_approval_required", requests)
     run = turn.run_id()
@@ -74,7 +75,7 @@ async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
     if turn.streamed:
         await emit(ApprovalNeeded(requests, run))
     first = requests[0]
-    names = ", ".join(dict.fromkeys(call.call.name for call in waiting if call.requests))
+    names = ", ".join(dict.fromkeys(call.call.name for call in waiting if call.requests and not call.consented))
     return ApprovalRequired(
         f"{turn.d.path}: {names} needs a person's approval ({', '.join(request.id for request in requests)}); nothing of that was done. When it is decided, go on "
         f"with ask(rt.Resume({run!r}), approvals=[token])",
@@ -113,6 +114,14 @@ def checkpoint(turn: Turn, results: Mapping[str, Step], calls: Sequence[ToolCall
 
 async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
     """Goes on with a call that waited: carries it out, gives the person's words, or says that it waits still."""
+    try:
+        return await _resumed(turn, waiting)
+    finally:
+        if waiting.inner is not None and turn.inner is not None:
+            turn.inner[waiting.inner][1].set()  # whatever came of it: others wait for its end
+
+
+async def _resumed(turn: Turn, waiting: ParkedCall) -> Outcome:
     call = waiting.call
     if waiting.result is not None:
         return await finish(turn, call, waiting.result)
@@ -136,7 +145,13 @@ async def resume_call(turn: Turn, waiting: ParkedCall) -> Outcome:
         return await finish(turn, call, decided)
     if turn.streamed:
         await say_started(turn, call)
-    outcome = await execute(turn, decided.call, seat, decided.message, decided.approvals or turn.home.ctx.approvals)
+    carry = partial(execute, turn, decided.call, seat, decided.message, decided.approvals or turn.home.ctx.approvals)
+    if seat.agent is not None and decided.approvals:
+        from retinue.actors.agents.consulting import one_by_one
+
+        outcome = await one_by_one(turn, waiting, seat, carry)
+    else:
+        outcome = await carry()
     if isinstance(outcome, ParkedCall):
         return outcome
     return await finish(turn, call, told_of_edit(outcome, decided.edited))

@@ -63,7 +63,7 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_run", "answering", "bad", "box", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "home", "inner", "items", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
+        "_about", "_run", "answering", "bad", "box", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "home", "inner", "items", "lanes", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
         "resuming", "said", "session", "settled", "spent", "state", "streamed", "tree", "wait",
     )  # fmt: skip
 
@@ -97,7 +97,12 @@ class Turn:
         self.number = state.turn + 1
         self.parked: str | None = None
         self.outbox: Any = None
-        self.inner: dict[str, trio.Event] | None = None  # runs of agents that tools stand for, while they go on after a decision
+        self.inner: dict[str, tuple[Any, trio.Event]] | None = (
+            None  # runs of agents that tools stand for, which agents, and their ends after a decision
+        )
+        self.lanes: dict[str, trio.Lock] | None = (
+            None  # of agents that tools stand for: calls that were consented to come one after the other
+        )
         self.outcomes: dict[str, Step | ParkedCall] = {}
         self.bad = False
         self.has_artifacts = state.has_artifacts
@@ -203,6 +208,7 @@ class Turn:
         calls = parked.items[-1]
         assert isinstance(calls, Step)
         if parked.waiting:
+            self.inner = {each.inner: (each.agent, trio.Event()) for each in parked.waiting if each.inner is not None} or None
             carry = all_at_once if self.handing is None else self.handing.carry
             await carry(self, parked.waiting, resume_call, _id_of_waiting)
         await self._take(calls)

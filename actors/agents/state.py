@@ -36,6 +36,7 @@ class ParkedCall:
         result: What came of it, where hooks have not let it pass yet.
         inner: The run that is parked in the agent that the tool stands for.
         agent: That agent.
+        consented: Whether people have consented, and it waits for the run of another call in the same agent only.
     """
 
     __immutable__ = True
@@ -46,6 +47,7 @@ class ParkedCall:
     result: ToolResult | None = None
     inner: str | None = None
     agent: Ref[Any] | None = None
+    consented: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +92,7 @@ class ParkedRun:
     @property
     def requests(self) -> tuple[ApprovalRequest, ...]:
         """What people are asked."""
-        return tuple(request for waiting in self.waiting for request in waiting.requests)
+        return tuple(request for waiting in self.waiting if not waiting.consented for request in waiting.requests)
 
     @property
     def asked(self) -> tuple[str, ...]:

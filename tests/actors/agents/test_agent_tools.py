@@ -404,3 +404,46 @@ async def test_it_works_outside_an_agent_as_any_tool_does() -> None:
 def test_what_cannot_be_such_a_tool_is_refused(make: Any, text: str) -> None:
     with pytest.raises(rt.DefinitionError, match=text):
         make()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("inner_asks", [True, False], ids=["the agent asks too", "only the tool asks"])
+async def test_several_calls_of_an_agent_in_one_reply_are_each_asked_for_once(count: int, inner_asks: bool) -> None:
+    sender = Sender()
+    async with rt.ActorSystem("desk") as system:
+        helper = await sender.agent(system, "bob") if inner_asks else rt.Agent.spec(model=await system.spawn(llm.Scripted, echo))
+        names = [f"m{number}" for number in range(count)]
+        model = await system.spawn(llm.Scripted, asking(*names))
+        boss = await system.spawn(rt.Agent, model=model, tools=[rt.agent_tool(helper, name="ask_helper", approval=True)])
+        asked: list[str] = []
+        waiting = await parked_by(boss, "go")
+        while True:
+            pending = [request for request in waiting.requests if request.id not in asked]
+            assert pending and len(pending) == len(waiting.requests)  # nobody is shown what is decided
+            asked += [request.id for request in pending]
+            for request in pending:
+                await system.approvals.approve(request.id, reviewer="carol")
+            try:
+                answer = await boss.ask(rt.Resume(waiting.run or ""))
+                break
+            except rt.ApprovalRequired as error:
+                waiting = error
+        assert len(asked) == (2 * count if inner_asks else count)  # one for each call, and for each run one
+        assert len(sender.sent) == (count if inner_asks else 0) and answer.content.count(";") == count - 1
+        assert not await system.approvals.find(status="pending")
+
+
+async def test_a_call_that_waits_with_its_consent_goes_on_after_one_that_is_rejected() -> None:
+    sender = Sender()
+    async with rt.ActorSystem("desk") as system:
+        model = await system.spawn(llm.Scripted, asking("one", "two"))
+        tool = rt.agent_tool(await sender.agent(system, "bob"), name="ask_helper", approval=True)
+        boss = await system.spawn(rt.Agent, model=model, tools=[tool])
+        waiting = await parked_by(boss, "go")
+        for request in waiting.requests:
+            await system.approvals.approve(request.id, reviewer="carol")
+        waiting = await parked_by(boss, rt.Resume(waiting.run or ""))
+        await system.approvals.reject(waiting.requests[0].id, reviewer="carol", note="no")
+        waiting = await parked_by(boss, rt.Resume(waiting.run or ""))
+        await system.approvals.approve(waiting.requests[0].id, reviewer="carol")
+        assert (await boss.ask(rt.Resume(waiting.run or ""))).content.count("yes") == 1 and sender.sent == ["bob"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
@@ -393,3 +396,11 @@ async def test_a_streamed_run_with_handoffs_that_is_left_keeps_what_was_said() -
                 break
         memory = await agent.ask(rt.GetMemory())
         assert memory.messages[-1].partial and memory.messages[-1].type is None
+
+
+def test_what_type_checkers_are_told_of_a_run_is_what_it_takes() -> None:
+    tree = ast.parse(inspect.getsource(inspect.getmodule(rt.Run)))  # type: ignore[arg-type]
+    made = next(each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name == "Run")
+    (init,) = [each for each in ast.walk(made) if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+    told = [argument.arg for argument in init.args.args[1:]]
+    assert told == [field.name for field in attrs.fields(rt.Run)] and len(init.args.defaults) == len(told) - 1
