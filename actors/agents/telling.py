@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from retinue.actors.tools.rendering import error_text
 from retinue.capabilities.places import raised_through
 from retinue.security.errors import RetinueError
 
-__all__ = ["advise", "log_failure", "note"]
+__all__ = ["advise", "log_failure", "note", "of_function"]
 
 _log = logging.getLogger("retinue.agents")
 
@@ -32,6 +34,16 @@ def note(error: BaseException, text: str) -> None:
     notes = getattr(error, "__notes__", ())
     if text not in notes and len(notes) < MOST_NOTES:
         error.add_note(text)
+
+
+@contextmanager
+def of_function(what: str) -> Iterator[None]:
+    """What an author's function raises within it says of which option it is."""
+    try:
+        yield
+    except Exception as error:
+        note(error, f"raised in {what}")
+        raise
 
 
 def advise(error: Exception, *, of_team: bool = False) -> None:

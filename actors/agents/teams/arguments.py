@@ -10,7 +10,7 @@ from typing import Any
 from retinue.actors.agents.errors import BadInput
 from retinue.security.errors import DefinitionError, RetinueError
 
-__all__ = ["called", "check_call", "close_all", "functions_of", "several"]
+__all__ = ["called", "check_call", "check_method", "close_all", "functions_of", "several"]
 
 
 def several(given: object, name: str, path: str) -> tuple[Any, ...]:
@@ -71,17 +71,37 @@ def check_call(function: Any, told: Sequence[str], where: str, fix: str, error: 
     Raises:
         DefinitionError: It cannot be called so. (Or `error`.)
     """
+    found = _misfit(function, told)
+    if found is not None:
+        name, problem = found
+        raise error(f"{where} is given the function {name}, and calls it with {_listed(told)}: {problem}; {fix}") from None
+
+
+def check_method(method: Any, told: Sequence[str], fix: str) -> None:
+    """Looks whether a method that an author has overridden can be called as it will be. Raises DefinitionError."""
+    found = _misfit(method, told)
+    if found is not None:
+        name, problem = found
+        raise DefinitionError(f"{name} is called with {_listed(told)}: {problem}; {fix}") from None
+
+
+def _misfit(function: Any, told: Sequence[str]) -> tuple[str, str] | None:
+    """A function that cannot be called so, and why."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return
+        return None
     try:
         signature.bind(*told)
     except TypeError as problem:
         name = getattr(function, "__qualname__", None) or type(function).__name__
-        takes = ", ".join(signature.parameters)  # and not their defaults, which may be anything
-        given = " and ".join(told) or "nothing"
-        raise error(f"{where} is given the function {name[:100]}({takes[:200]}), and calls it with {given}: {problem}; {fix}") from None
+        takes = [*(["self"] if inspect.ismethod(function) else []), *signature.parameters]  # and not their defaults, which may be anything
+        return f"{name[:100]}({', '.join(takes)[:200]})", str(problem)
+    return None
+
+
+def _listed(told: Sequence[str]) -> str:
+    return " and ".join(told) or "nothing"
 
 
 def close_all(given: Any) -> None:

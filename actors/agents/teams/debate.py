@@ -16,6 +16,7 @@ from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.agents.teams.outcomes import checked_number, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE, check_members
 from retinue.actors.agents.teams.team import Team
+from retinue.actors.agents.telling import of_function
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def _gist(message: AgentMessage) -> str:
 
 
 def _key(vote: Callable[[AgentMessage], Any], answer: AgentMessage, path: str) -> Any:
-    key = vote(answer)
+    with of_function(f"Debate(vote=…) of {path}"):
+        key = vote(answer)
     try:
         hash(key)
     except TypeError:

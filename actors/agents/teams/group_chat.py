@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -11,16 +12,19 @@ from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RoutingFailed, RunLimitReached
 from retinue.actors.agents.handoffs import Handoff
 from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.teams.arguments import check_method
 from retinue.actors.agents.teams.handing import Handing
 from retinue.actors.agents.teams.members import near
 from retinue.actors.agents.teams.outcomes import checked_number, line
 from retinue.actors.agents.teams.team import Team
-from retinue.actors.agents.teams.termination import Talk, Termination, checked_until, names_in, targets_of
+from retinue.actors.agents.teams.termination import Talk, Termination, checked_until, name_if_met, names_in, targets_of
 from retinue.actors.agents.teams.transcript import Transcript
 from retinue.actors.llm.usage import NO_USAGE, sound
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from retinue.actors.agents.teams.members import Members
     from retinue.actors.agents.teams.team_run import TeamRun
 
@@ -28,6 +32,10 @@ __all__ = ["MAX_TURNS", "Chat", "GroupChat"]
 
 MAX_TURNS: Final = 50
 """Messages of members in one run, unless it is told otherwise: a condition that is never met does not go on for ever."""
+
+NEXT: Final = (
+    "define `async def next_speaker(self, chat: rt.Chat) -> str | None`, which returns a member's name, or None where the talk is over"
+)
 
 
 class Chat:
@@ -87,7 +95,12 @@ class Chat:
 
 
 class GroupChat(Team):
-    """Members that talk in turns. Derive from it and override `next_speaker`; `RoundRobin` and `Selector` do.
+    """Members that talk in turns. Derive from it and override `next_speaker`, plain or `async def`; `RoundRobin` and `Selector` do.
+
+        class Backwards(rt.GroupChat):
+            async def next_speaker(self, chat: rt.Chat) -> str | None:
+                names = chat.run.members
+                return names[-1 - len(chat.said) % len(names)]
 
     Each member is told what it has not heard yet, of this run and those before it in the session, each line with its speaker. The answer is what was said last;
     its `extra` holds `ended_by` (the condition that was met), `turns`, `speaker`, and `said`, a list of [name, text].
@@ -119,9 +132,19 @@ class GroupChat(Team):
                 )
         self._handoffs = tuple(Handoff(name) for name in targets_of(self.until))
 
-    async def next_speaker(self, chat: Chat) -> str | None:
-        """The name of the member who speaks next; None where the talk is over. The same for the same talk: a run that was parked goes through it again."""
-        raise NotImplementedError
+    async def on_start(self) -> None:
+        """Starts the members."""
+        kind = type(self).__name__
+        if type(self).next_speaker is GroupChat.next_speaker:
+            raise DefinitionError(f"{kind} has no next_speaker: {NEXT}")
+        check_method(self.next_speaker, ("the chat",), NEXT)
+        await super().on_start()
+
+    def next_speaker(self, chat: Chat) -> Awaitable[str | None] | str | None:
+        """The name of the member who speaks next; None where the talk is over. The same for the same talk: a run that was parked goes through it again.
+        Plain or `async def`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no next_speaker: {NEXT}")
 
     def ended(self, chat: Chat) -> str:  # noqa: ARG002 -- for those who derive
         """What `ended_by` says of a talk in which nobody speaks next."""
@@ -131,15 +154,21 @@ class GroupChat(Team):
         """Asks one member after the other."""
         chat = Chat(run, self._handoffs)
         while True:
-            speaker = await self.next_speaker(chat)
+            speaker: object = self.next_speaker(chat)
+            if inspect.isawaitable(speaker):
+                speaker = await speaker
             if speaker is None:
                 if not chat.said:
                     raise RoutingFailed(f"{run.path}: nobody of the team speaks: {_who(run)}")
                 return chat.end(self.ended(chat))
+            if not isinstance(speaker, str):
+                raise DefinitionError(
+                    f"{run.path}: {type(self).__name__}.next_speaker gave a {type(speaker).__name__}: return a member's name, or None"
+                )
             if len(chat.said) >= self.max_turns:
                 self._over(chat)
             await chat.ask(speaker)
-            met = None if self.until is None else self.until.met(chat.talk)
+            met = None if self.until is None else name_if_met(self.until, chat.talk)
             if met is not None:
                 return chat.end(met)
 

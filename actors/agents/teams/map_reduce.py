@@ -18,7 +18,7 @@ from retinue.actors.agents.teams.members import checked_single
 from retinue.actors.agents.teams.outcomes import Failures, answered, checked_failures, checked_number, failed, spoken
 from retinue.actors.agents.teams.parallel import AT_ONCE
 from retinue.actors.agents.teams.team import Team
-from retinue.actors.agents.telling import note
+from retinue.actors.agents.telling import note, of_function
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class MapReduce(Team):
         split: Cuts a message into pieces, see `Split`. Default: a message whose content is a list is cut into its things.
         at_once: How many pieces are worked on at the same time, 1 to 1,000; default 8.
         failures: "raise" (the default): the error of a piece ends the run. "skip": the others count; the reducer is told which are missing, and the answer's `extra`
-            why, `{"pieces": 40, "failed": {"7": "…"}}`. Where all fail, the first error is raised; a budget that is used up, and an authority that has run
+            why, `{"pieces": 40, "failed": {"7": "…"}}`, by the pieces' numbers, the first is "1". Where all fail, the first error is raised; a budget that is used up, and an authority that has run
             out, always are.
         max_pieces: Pieces of one message, 1 to 100,000; default 1,000. More are `BadInput`.
         options: Those of `Team`.
@@ -144,9 +144,10 @@ class MapReduce(Team):
                     "MapReduce(split=…)"
                 )
         else:
-            given = self.split(message)
-            if inspect.isawaitable(given):
-                given = await given
+            with of_function(f"MapReduce(split=…) of {run.path}"):
+                given = self.split(message)
+                if inspect.isawaitable(given):
+                    given = await given
             if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
                 raise DefinitionError(
                     f"{run.path}: MapReduce(split=…) gave a {type(given).__name__}: return a list of what the mapper is told"
@@ -164,4 +165,4 @@ class MapReduce(Team):
         if self.reduce is None:
             lost = f"\nNo result came of {', '.join(told)}." if told else ""
             return await run.ask(REDUCER, f"The results of the pieces, in their order:\n{spoken(results)}{lost}")
-        return await answered(self.reduce(tuple(results.values())), run.path, "MapReduce(reducer=…)")
+        return await answered(partial(self.reduce, tuple(results.values())), run.path, "MapReduce(reducer=…)")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.errors import RunLimitReached
 from retinue.actors.agents.message import AgentMessage
-from retinue.actors.agents.telling import log_failure
+from retinue.actors.agents.telling import log_failure, of_function
 from retinue.security.errors import BudgetExceeded, DefinitionError, Expired
 
 __all__ = [
@@ -65,16 +65,18 @@ def ends_the_run(error: Exception) -> bool:
     return isinstance(error, BudgetExceeded | Expired) or (isinstance(error, RunLimitReached) and error.limit.startswith("tree."))
 
 
-async def answered(given: Any, path: str, option: str) -> AgentMessage:
+async def answered(function: Callable[[], Any], path: str, option: str) -> AgentMessage:
     """The answer that a function of a team's author has given. Raises DefinitionError for what is none.
 
     Args:
-        given: What it gave; of an `async def`, what is to be awaited.
+        function: The function, plain or `async def`, with what it is given.
         path: The team's path.
         option: As what the function was given, "Parallel(combine=…)".
     """
-    if inspect.isawaitable(given):
-        given = await given
+    with of_function(f"{option} of {path}"):
+        given = function()
+        if inspect.isawaitable(given):
+            given = await given
     if isinstance(given, str):
         return AgentMessage(given)
     if not isinstance(given, AgentMessage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
@@ -92,7 +93,7 @@ class Parallel(Team):
         if isinstance(combine, str):
             lost = f"\n\nNo answer came of {', '.join(told)}." if told else ""
             return await run.ask(combine, f"{content_text(run.message.content)}\n\nThe answers:\n{spoken(answers)}{lost}")
-        return await answered(combine(dict(answers)), run.path, "Parallel(combine=…)")
+        return await answered(partial(combine, dict(answers)), run.path, "Parallel(combine=…)")
 
 
 def check_members(where: str, field: str, members: Iterable[str], named: Iterable[object]) -> None:

@@ -14,6 +14,7 @@ from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.agents.teams.group_chat import MAX_TURNS, Chat, GroupChat
 from retinue.actors.agents.teams.models import model_for
 from retinue.actors.agents.teams.routing import choice_request, chosen
+from retinue.actors.agents.telling import of_function
 from retinue.actors.runtime.ref import Ref
 from retinue.security.errors import DefinitionError
 
@@ -136,13 +137,14 @@ class Selector(GroupChat):
 
     async def _by_function(self, chat: Chat, names: list[str]) -> str | None:
         assert self.choose is not None
-        found: Any = self.choose((chat.run.message, *chat.said), tuple(names))
-        if inspect.isawaitable(found):
-            found = await found
+        with of_function(f"Selector(choose=…) of {chat.run.path}"):
+            found: Any = self.choose((chat.run.message, *chat.said), tuple(names))
+            if inspect.isawaitable(found):
+                found = await found
         if found is None or (isinstance(found, str) and found in names):
             return found
         near = difflib.get_close_matches(found[:100], names, 1) if isinstance(found, str) else []
-        meant = f"; did you mean {near[0]!r}?" if near else ""
+        meant = f"; did you mean {near[0]!r}?" if near else "."
         raise RoutingFailed(
             f"{chat.run.path}: Selector(choose=…) gave {found!r:.100}, and who may speak next are {', '.join(names) or 'none'}{meant} None ends the talk",
             answer=found if isinstance(found, str) else "",

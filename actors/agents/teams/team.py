@@ -14,6 +14,7 @@ from retinue.actors.agents.keeping import Keeper
 from retinue.actors.agents.message import TIMEOUT, ClearMemory, Describe, GetMemory, GetState, LoadState
 from retinue.actors.agents.names import own_name
 from retinue.actors.agents.specs import AgentSpec
+from retinue.actors.agents.teams.arguments import check_method
 from retinue.actors.agents.teams.key_paths import first_of
 from retinue.actors.agents.teams.members import (
     MAX_MEMBERS,
@@ -122,6 +123,7 @@ class Team(Front):
             raise DefinitionError(f"{kind}.__init__ does not call that of its base: begin it with super().__init__(members)")
         if type(self).forward is Team.forward:
             raise DefinitionError(f"{kind} has no forward: override `async def forward(self, run: rt.TeamRun)`")
+        check_method(self.forward, ("the run",), "write `async def forward(self, run: rt.TeamRun)`")
         path = self.ctx.path
         roster = self._roster = Roster(path)
         for member in self._given:

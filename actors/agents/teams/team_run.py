@@ -559,7 +559,7 @@ class TeamRun:
         if isinstance(said, str):
             return AgentMessage(said, self.name, None, self.session, usage=self.usage)
         if not isinstance(said, AgentMessage):
-            raise TeamError(f"{self.path}: its forward returned a {type(said).__name__}: return an rt.AgentMessage, or a str")
+            raise TeamError(f"{self.path}: its forward {_returned(said)}")
         answer: AgentMessage = _evolved(said, session=self.session, usage=self.usage)
         return answer
 
@@ -569,6 +569,16 @@ class TeamRun:
             raise TeamError(f"{self.path}: run.state is a {type(self.state).__name__} now: change what is in the dict, and leave the dict")
         data: dict[str, Any] = plain_data(self.state, "run.state")
         return data
+
+
+def _returned(said: object) -> str:
+    """What is wrong with that, and what would be right."""
+    if said is None:
+        return "returned nothing, for it ends without `return`: return an rt.AgentMessage, or a str"
+    if inspect.isawaitable(said):
+        close_all([said])
+        return "returned what nobody has awaited: write `return await run.ask(…)`"
+    return f"returned a {type(said).__name__}: return an rt.AgentMessage, or a str"
 
 
 _evolved: Any = attrs.evolve  # a message class is one of attrs, which type checkers do not see

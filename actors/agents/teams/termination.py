@@ -12,8 +12,9 @@ import attrs
 from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.handoffs import HANDOFF
 from retinue.actors.agents.message import AgentMessage
-from retinue.actors.agents.teams.arguments import check_call
+from retinue.actors.agents.teams.arguments import check_call, check_method
 from retinue.actors.agents.teams.words import stands_in
+from retinue.actors.agents.telling import of_function
 from retinue.actors.llm.usage import NO_USAGE, Usage
 from retinue.security.errors import DefinitionError
 
@@ -30,12 +31,15 @@ __all__ = [
     "TokensUsed",
     "When",
     "checked_until",
+    "name_if_met",
     "names_in",
     "targets_of",
 ]
 
 SHOWN: Final = 60
 """Characters of a text that the name of a condition shows."""
+
+_MET: Final = "define `def met(self, talk: rt.Talk) -> bool`, a plain function that returns True or False"
 
 
 @attrs.frozen
@@ -56,7 +60,11 @@ class Talk:
 
 
 class Termination:
-    """A condition under which a talk is over, looked at after each message of a member. Derive from it, frozen and without state, and say `met`.
+    """A condition under which a talk is over, looked at after each message of a member. Derive from it, frozen and without state, and say `met`:
+
+        class Enough(rt.Termination):
+            def met(self, talk: rt.Talk) -> bool:
+                return len(talk.said) >= 4
 
     `a | b` is met when one of them is, `a & b` when both are at the same time.
     """
@@ -64,9 +72,12 @@ class Termination:
     __slots__ = ()
     __immutable__: ClassVar[bool] = True
 
-    def met(self, talk: Talk) -> str | None:
-        """The name of the condition that is met (of several that were joined: of that one), or None."""
-        raise NotImplementedError
+    def met(self, talk: Talk) -> bool | str | None:
+        """Whether the talk is over: True or False; or a text that `ended_by` says of it, and None. The same for the same talk. A plain function."""
+        raise NotImplementedError(f"{type(self).__name__} has no met: {_MET}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
     def __or__(self, other: object) -> AnyOf:
         return AnyOf((*_parts(self, AnyOf), *_parts(_condition(other, "|"), AnyOf)))
@@ -97,7 +108,7 @@ class AnyOf(Termination):
     def met(self, talk: Talk) -> str | None:
         """The first that is met."""
         for condition in self.conditions:
-            name = condition.met(talk)
+            name = name_if_met(condition, talk)
             if name is not None:
                 return name
         return None
@@ -116,7 +127,7 @@ class AllOf(Termination):
         """All of them, as they were met."""
         names = []
         for condition in self.conditions:
-            name = condition.met(talk)
+            name = name_if_met(condition, talk)
             if name is None:
                 return None
             names.append(name)
@@ -269,12 +280,34 @@ class When(Termination):
 
 def checked_until(until: object, where: str) -> Termination | None:
     """What was given as `until=`. Raises DefinitionError for what is no condition."""
-    if until is None or isinstance(until, Termination):
+    if until is None:
+        return None
+    if isinstance(until, Termination):
+        _check_condition(until)
         return until
-    if callable(until):
+    if isinstance(until, type) and issubclass(until, Termination):
+        raise DefinitionError(f"{where}(until=…) is the class {until.__name__}, without its brackets: give {until.__name__}(…)")
+    if callable(until) and not isinstance(until, type):
         raise DefinitionError(f"{where}(until=…) is a function: give rt.When(function)")
     raise DefinitionError(
         f"{where}(until=…) is a {type(until).__name__}: give a condition, such as rt.MaxMessages(10) | rt.TextMention('DONE')"
+    )
+
+
+def name_if_met(condition: Termination, talk: Talk) -> str | None:
+    """What is said of a condition that is met, or None. Raises DefinitionError where its author's `met` gave what says neither."""
+    with of_function(f"the condition {type(condition).__name__}"):
+        answer: object = condition.met(talk)
+    if answer is None or answer is False:
+        return None
+    if answer is True:
+        return repr(condition)
+    if isinstance(answer, str):
+        return answer
+    if inspect.iscoroutine(answer):
+        answer.close()
+    raise DefinitionError(
+        f"{type(condition).__name__}.met gave a {type(answer).__name__}: return True or False, or a text where it is met and else None"
     )
 
 
@@ -308,10 +341,23 @@ def _parts(condition: Termination, kind: type[AnyOf | AllOf]) -> tuple[Terminati
 
 def _condition(value: object, sign: str) -> Termination:
     if not isinstance(value, Termination):
-        raise DefinitionError(
-            f"a condition {sign} a {type(value).__name__}: give another condition, such as rt.MaxMessages(10) or rt.When(function)"
-        )
+        raise DefinitionError(f"a condition {sign} {_what(value)}: give another condition, such as rt.MaxMessages(10) or rt.When(function)")
     return value
+
+
+def _what(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def _check_condition(condition: Termination) -> None:
+    """Whether the conditions of the author's own among it can be looked at."""
+    for one in _leaves(condition):
+        kind = type(one)
+        if kind.met is Termination.met:
+            raise DefinitionError(f"{kind.__name__} has no met: {_MET}")
+        if inspect.iscoroutinefunction(kind.met):
+            raise DefinitionError(f"{kind.__name__}.met is an async function: {_MET}")
+        check_method(one.met, ("the talk",), _MET)
 
 
 def _check_conditions(where: str, value: Any) -> None:
@@ -319,7 +365,7 @@ def _check_conditions(where: str, value: Any) -> None:
         raise DefinitionError(f"{where}: give a tuple of conditions, or join them with | and &")
     for one in value:
         if not isinstance(one, Termination):
-            raise DefinitionError(f"{where}: a {type(one).__name__} is no condition: give rt.MaxMessages(10) or another one")
+            raise DefinitionError(f"{where}: {_what(one)} is no condition: give rt.MaxMessages(10) or another one")
 
 
 def _check_count(where: str, value: Any) -> None:
