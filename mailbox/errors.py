@@ -35,13 +35,23 @@ class GatewayError(RetinueError):
         reason: A stable word: "wrong_url", "unreachable", "broken" (the connection was lost), "timeout", "wrong_server" (it is no gateway), "malformed",
             "unauthorized", "refused_host", "too_large", "rate", "not_found", "closing".
         delivered: False where the message certainly reached no actor; None where that is not known.
+        retry_after: Seconds after which there is room for the request ("rate"); None where that is not known.
     """
 
-    def __init__(self, text: str, *, status: int | None = None, reason: str = "malformed", delivered: bool | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        status: int | None = None,
+        reason: str = "malformed",
+        delivered: bool | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(text)
         self.status = status
         self.reason = reason
         self.delivered = delivered
+        self.retry_after = retry_after
 
 
 class RemoteError(RetinueError):

@@ -147,7 +147,11 @@ CROSSING: Final[Mapping[type[e.RetinueError], Crossing]] = {
     e.RemoteError: Crossing(500, (_Field("type", "raised", _text, needed=True),)),
     e.GatewayError: Crossing(
         lambda error: error.status or _GATEWAY.get(error.reason, 502),
-        (_Field("reason", "reason", _text), _Field("delivered", "delivered", _bool_or_none)),
+        (
+            _Field("reason", "reason", _text),
+            _Field("delivered", "delivered", _bool_or_none),
+            _Field("retry_after", "retry_after", _seconds_or_none),
+        ),
     ),
     e.StoreUnavailable: Crossing(503, (_Field("reason", "reason", _text),)),
     e.Unanswered: Crossing(500, _UNANSWERED),

@@ -25,7 +25,7 @@ SAMPLES = {
     errors.GuardRefused: {"what": "path"},
     errors.WireError: {"problem": "invalid_fields"},
     errors.RemoteError: {"type": "InsufficientFunds"},
-    errors.GatewayError: {"status": 429, "reason": "rate", "delivered": False},
+    errors.GatewayError: {"status": 429, "reason": "rate", "delivered": False, "retry_after": 2.5},
     errors.StoreUnavailable: {"reason": "full_disk"},
     errors.Unanswered: {"path": "/user/shop", "begun": True},
     errors.AskTimeout: {"path": "/user/shop", "begun": False},

@@ -12,8 +12,10 @@ import trio.testing
 import retinue as rt
 from gateway_shop import Price, call, error_of, open_shop
 from retinue.errors import GatewayError, TokenError
+from retinue.gateway.app import _retry_after
 from retinue.gateway.rates import MOST_BUCKETS, Rates
 from retinue.gateway.refusals import MOST_KINDS, Refusals
+from retinue.remote import error_to_data
 from retinue.security.audit import AuditLog
 
 
@@ -71,7 +73,7 @@ async def test_what_cannot_be_recorded_is_refused_as_that(tmp_path: Path) -> Non
 
 
 async def test_requests_beyond_the_rate_are_told_when_to_come_back_and_attenuated_tokens_share_it(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, rate=5.0, burst=3) as shop:
+    async with open_shop(tmp_path, rate=0.2, burst=3) as shop:
         narrowed = rt.attenuate(shop.token, ["shop.read"])
         bob = shop.mint("bob", "shop.read")
         codes = []
@@ -79,13 +81,29 @@ async def test_requests_beyond_the_rate_are_told_when_to_come_back_and_attenuate
             answer = await shop.client.post("/v1/ask", json=call("Price", item="tea"), headers={"Authorization": f"Bearer {token}"})
             codes.append(answer.status_code)
             if answer.status_code == 429:
-                assert error_of(answer)["reason"] == "rate" and answer.headers["retry-after"] == "1"
+                wait = int(answer.headers["retry-after"])
+                assert error_of(answer)["reason"] == "rate" and 0 < error_of(answer)["retry_after"] <= wait <= 5
         assert codes == [200, 200, 200, 429, 429, 200]
         assert shop.begun == [Price("tea")] * 4
-        await trio.sleep(0.5)
+        await trio.sleep(wait)
         assert (await shop.ask("Price", item="tea")).status_code == 200
-        reasons = [entry.reason for entry in await shop.system.audit.entries(allowed=False)]
-        assert reasons == ["rate"]
+        entries = await shop.system.audit.entries(allowed=False)
+        assert {entry.reason for entry in entries} == {"rate"} and sum(entry.count for entry in entries) == 2
+
+
+def test_a_limit_of_a_run_does_not_ask_to_be_tried_again() -> None:
+    errors: list[rt.RetinueError] = [
+        rt.RunLimitReached("too much", limit="tokens"),
+        rt.HandoffLimit("too far", limit="hops", way=("a", "b")),
+    ]
+    assert [error_to_data(error)[0] for error in errors] == [429, 429]
+    assert [_retry_after(error) for error in errors] == [0, 0]
+    assert [_retry_after(GatewayError("later", reason="rate", retry_after=seconds)) for seconds in (0.2, 4.01, None, math.inf)] == [
+        1,
+        5,
+        1,
+        1,
+    ]
 
 
 def test_a_bucket_fills_steadily_up_to_its_size() -> None:

@@ -358,6 +358,8 @@ def holds_by_definition(constraint, value):
                 type(value) is not int and str(value).lower().lstrip("-") in ("nan", "snan", "inf", "infinity")
             ):
                 return False
+            if type(value) is int and value.bit_length() > 16_384:  # no number for a range, says `Range`
+                return False
             exact = Fraction(value)
             return (constraint.low is None or Fraction(constraint.low) <= exact) and (
                 constraint.high is None or exact <= Fraction(constraint.high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -194,8 +195,9 @@ class Gateway:
             error = shown(error)
             more = (*more, (b"www-authenticate", b"Bearer"))
         status, data = error_to_data(error)
-        if status == 429:
-            more = (*more, (b"retry-after", b"1"))
+        seconds = _retry_after(error)
+        if seconds:
+            more = (*more, (b"retry-after", str(seconds).encode()))
         await self._tell(visit, status, data, *more)
 
     async def _tell(self, visit: Visit, status: int, data: dict[str, Any], *more: tuple[bytes, bytes]) -> None:
@@ -247,6 +249,14 @@ def _is_misdirected(error: RetinueError) -> bool:
 def _recorded_by_gate(error: RetinueError) -> bool:
     """Whether the refusal is on record already: of those that can come here, what the gate was asked."""
     return isinstance(error, AuthorityError) and getattr(error, "operation", None) is not None
+
+
+def _retry_after(error: RetinueError) -> int:
+    """Whole seconds after which it may be tried again (RFC 9110, 10.2.3); 0 where the error does not say that trying again helps."""
+    seconds = getattr(error, "retry_after", None)
+    if type(seconds) in (int, float) and 0 < seconds < math.inf:
+        return math.ceil(seconds)
+    return 1 if isinstance(error, GatewayError) and error.reason == "rate" and error.status is None else 0
 
 
 def _unroutable(error: HTTPException) -> GatewayError:

@@ -156,6 +156,7 @@ class Guard:
                 f"too many requests with this token, or with others of the same origin; the next one fits in {seconds:.3f} s",
                 reason="rate",
                 delivered=False,
+                retry_after=seconds,
             )
 
 

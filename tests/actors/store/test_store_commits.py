@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,13 @@ async def test_a_trigger_that_rolls_everything_back_takes_nobody_else_with_it(tm
 
 async def test_what_is_beyond_the_bound_is_refused_and_what_is_within_is_done(tmp_path: Path) -> None:
     refused: list[StoreUnavailable] = []
+    begun, enough = threading.Event(), threading.Event()
+
+    @rt.message
+    class Held(Work[None]):
+        def run(self, _):
+            begun.set()
+            enough.wait(60)
 
     async def one(store, number: int) -> None:
         try:
@@ -186,13 +194,15 @@ async def test_what_is_beyond_the_bound_is_refused_and_what_is_within_is_done(tm
     async with rt.ActorSystem() as system:
         store = await system.spawn(Store, tmp_path / "notes.db", NOTES)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.ask, Slow(0.5, "slow"))
-            await trio.sleep(0.1)
+            nursery.start_soon(store.ask, Held())
+            await until(begun.is_set)
             for number in range(WAITING + 100):
                 nursery.start_soon(one, store, number)
+            await until(lambda: len(refused) == 100)
+            enough.set()
         assert len(refused) == 100
         assert {error.reason for error in refused} == {"busy"}
-        assert await store.ask(Count()) == WAITING + 1
+        assert await store.ask(Count()) == WAITING
 
 
 async def test_what_was_told_is_done_too_and_its_failure_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
