@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["raised_at", "raised_through"]
+from retinue.security.errors import RetinueError
+
+__all__ = ["level_of", "raised_at", "raised_through"]
 
 _traceback_of: Any = BaseException.__dict__["__traceback__"]  # an exception's class may say something else of itself
+
+_OURS = frozenset(("retinue", "trio", "outcome"))
+
+
+def level_of(error: BaseException) -> int:
+    """How loud a log tells of an error that is taken over, so that nobody is raised it: WARNING for what an author's own code raised, which may be a mistake
+    in it that nobody would see else; INFO for the typed errors of Retinue, which those who take them over expect.
+    """
+    found = error
+    if isinstance(error, BaseExceptionGroup):
+        _, others = error.split(RetinueError)
+        if others is None:
+            return logging.INFO
+        found = others
+    return logging.INFO if isinstance(found, RetinueError) else logging.WARNING
 
 
 def raised_at(error: BaseException) -> str:
@@ -23,10 +41,19 @@ def raised_at(error: BaseException) -> str:
 
 
 def raised_through(error: BaseException, most: int = 20) -> str:
-    """The lines that led to it, the last of them as in a traceback.
+    """The lines that led to it, the last of them as in a traceback. Those of the framework's own are left out where they only led to an author's.
 
     Args:
         error: What was raised.
         most: How many calls are shown, the innermost ones.
     """
-    return "".join(traceback.format_tb(_traceback_of.__get__(error), -most)).rstrip("\n")
+    calls = list(traceback.walk_tb(_traceback_of.__get__(error)))
+    theirs = [number for number, (frame, _) in enumerate(calls) if not _is_ours(frame)]
+    shown = [*(calls[number] for number in theirs), *calls[theirs[-1] + 1 :]] if theirs else calls
+    return "".join(traceback.StackSummary.extract(shown[-most:]).format()).rstrip("\n")
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether it is one of ours, or of what carries ours."""
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] in _OURS

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from retinue.actors.tools.rendering import error_text
-from retinue.capabilities.places import raised_through
-from retinue.security.errors import RetinueError
+from retinue.capabilities.places import level_of, raised_through
 
 __all__ = ["advise", "log_failure", "note", "of_function"]
 
@@ -62,7 +61,7 @@ def advise(error: Exception, *, of_team: bool = False) -> None:
 
 
 def log_failure(where: str, who: str, error: Exception, what: str) -> None:
-    """Logs a failure of which nobody else gets the error itself, at INFO; where it is none of ours, with the lines that led to it.
+    """Logs a failure of which nobody else gets the error itself: one of ours at INFO, any other at WARNING and with the lines that led to it.
 
     Args:
         where: The path of the team or the agent.
@@ -70,7 +69,8 @@ def log_failure(where: str, who: str, error: Exception, what: str) -> None:
         error: How.
         what: What becomes of that.
     """
-    if not _log.isEnabledFor(logging.INFO):
+    level = level_of(error)
+    if not _log.isEnabledFor(level):
         return
-    lines = "" if isinstance(error, RetinueError) else f":\n{raised_through(error, LINES)}"
-    _log.info("%s: %s failed (%s), and %s%s", where, who, error_text(error), what, lines)
+    lines = "" if level == logging.INFO else f":\n{raised_through(error, LINES)}"
+    _log.log(level, "%s: %s failed (%s), and %s%s", where, who, error_text(error), what, lines)

@@ -11,7 +11,7 @@ import trio
 from retinue.actors.runtime.errors import WrongThread
 from retinue.actors.tools.bounding import Exited
 from retinue.actors.tools.rendering import Joined, error_text, text_of
-from retinue.capabilities.places import raised_through
+from retinue.capabilities.places import level_of, raised_through
 from retinue.capabilities.tool_results import ERROR_KINDS, Artifact, ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError, NoContext
 from retinue.security.whole_texts import whole
@@ -96,8 +96,9 @@ def raised(tool: Tool[..., Any], error: BaseException, seconds: float | None) ->
     if issubclass(kind, trio.Cancelled):  # of what a thread has asked for: the system ends
         return ToolResult.failed("cancelled", f"what the tool {tool.name!r} waited for was cancelled", seconds=seconds)
     text = error_text(error)
-    if _log.isEnabledFor(logging.INFO):
-        _log.info("the tool %r raised %s, which its caller is told as its result:\n%s", tool.name, text, raised_through(error))
+    level = level_of(error)
+    if _log.isEnabledFor(level):
+        _log.log(level, "the tool %r raised %s, which its caller is told as its result:\n%s", tool.name, text, raised_through(error))
     if kind is RuntimeError and any(words in text for words in _NO_ASYNCIO):
         text += ASYNCIO
     elif issubclass(kind, WrongThread):

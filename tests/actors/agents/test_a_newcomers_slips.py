@@ -122,8 +122,20 @@ async def test_what_a_tool_raises_is_in_the_log_with_the_line_that_raised_it(cap
     async with agent_system([llm.tool_calls(("find", {"name": "k"})), "Done."], tools=[find]) as (_, agent):
         await agent.ask("Find k")
     (record,) = (each for each in caplog.records if each.name == "retinue.tools")
+    assert record.levelno == logging.WARNING
     assert "the tool 'find' raised KeyError: 'k'" in record.getMessage()
     assert 'return {"a": "b"}[name]' in record.getMessage()
+
+
+async def test_a_typed_error_that_a_tool_raises_is_logged_at_info(caplog: pytest.LogCaptureFixture) -> None:
+    def find(name: str) -> str:
+        raise rt.BadInput(f"no {name}")
+
+    caplog.set_level(logging.INFO, logger="retinue.tools")
+    async with agent_system([llm.tool_calls(("find", {"name": "k"})), "Done."], tools=[find]) as (_, agent):
+        await agent.ask("Find k")
+    (record,) = (each for each in caplog.records if each.name == "retinue.tools")
+    assert record.levelno == logging.INFO
 
 
 async def test_of_a_hook_that_raises_the_log_says_where(caplog: pytest.LogCaptureFixture) -> None:

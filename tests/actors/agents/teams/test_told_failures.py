@@ -127,11 +127,28 @@ async def test_a_failure_that_a_team_takes_over_is_logged_with_its_lines(cls: An
         with caplog.at_level(logging.INFO, logger="retinue.agents"):
             assert "well" in (await team.ask("missing")).content
     (record,) = [record for record in caplog.records if record.name == "retinue.agents"]
-    assert record.levelno == logging.INFO
+    assert record.levelno == logging.WARNING
     text = record.getMessage()
     assert text.startswith("/user/team: 'bug' failed (KeyError: 'missing'), and ")
     assert 'test_told_failures.py", line' in text
     assert "return str({}[run.message.content])" in text
+    assert "stepping.py" not in text, "what led to it within the framework is left out"
+
+
+class Refuses(rt.Team):
+    async def forward(self, run: rt.TeamRun) -> str:
+        raise llm.ModelFailed("no answer")
+
+
+async def test_a_typed_error_that_a_team_takes_over_is_logged_at_info_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async with rt.ActorSystem("told") as system:
+        members = {"first": Refuses.spec(), "well": rt.Agent.spec(model="scripted:well")}
+        team = await system.spawn(rt.Fallback, members, name="team")
+        with caplog.at_level(logging.INFO, logger="retinue.agents"):
+            await team.ask("hi")
+    (record,) = [record for record in caplog.records if record.name == "retinue.agents"]
+    assert record.levelno == logging.INFO
+    assert record.getMessage() == "/user/team: 'first' failed (ModelFailed: no answer), and somebody is asked again"
 
 
 async def test_a_failure_of_an_agent_that_is_a_tool_is_logged_with_its_lines(caplog: pytest.LogCaptureFixture) -> None:
@@ -141,6 +158,7 @@ async def test_a_failure_of_an_agent_that_is_a_tool_is_logged_with_its_lines(cap
         with caplog.at_level(logging.INFO, logger="retinue.agents"):
             await agent.ask("go")
     (record,) = [record for record in caplog.records if record.name == "retinue.agents"]
+    assert record.levelno == logging.WARNING
     assert record.getMessage().startswith("/user/agent: 'ask_bug' failed (KeyError: 'missing'), and the model is told")
     assert "return str({}[run.message.content])" in record.getMessage()
 
