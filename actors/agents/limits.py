@@ -22,6 +22,12 @@ __all__ = ["Spent"]
 
 UNKNOWN: Final = Usage()
 
+_COST_UNKNOWN: Final = (
+    "what a model's answer has cost is not known: say what the model costs where it is spawned (price=llm.Price(input_usd, output_usd)), or install the list of prices "
+    "(retinue[prices]). Where the answers do not say their tokens, their cost is not known either"
+)
+_TOKENS_UNKNOWN: Final = "a model's answer does not say how many tokens it took: limit model_calls or seconds in place of tokens"
+
 
 class Spent:
     """What a run has used.
@@ -108,14 +114,14 @@ class Spent:
         if limits.cost_micro_usd is not None:
             cost = 0 if usage is None else usage.cost_micro_usd
             if cost is None:
-                self.over("cost_micro_usd", "the price of the model is not known, so that the limit cannot be kept")
+                self.over("cost_micro_usd", why=_COST_UNKNOWN)
             if cost + self._dearest > limits.cost_micro_usd:
                 self.over("cost_micro_usd")
         if limits.tokens is None:
             return max_tokens
         used = 0 if usage is None else usage.total_tokens
         if used is None:
-            self.over("tokens", "the model does not say how many tokens it used, so that the limit cannot be kept")
+            self.over("tokens", why=_TOKENS_UNKNOWN)
         left = limits.tokens - used - prompt_tokens(request)
         if left < 1:
             self.over("tokens")
@@ -148,13 +154,20 @@ class Spent:
         return most is not None and self.bad_calls > most
 
     def over(self, limit: str, why: str = "") -> NoReturn:
-        """Ends the run. What it said until then is put in by whoever catches this."""
+        """Ends the run. What it said until then is put in by whoever catches this.
+
+        Args:
+            limit: The limit's name.
+            why: What it is, and what to do, where the run is not at its limit but it cannot be told whether it is.
+        """
         value: Any = getattr(self.limits, limit)
-        reason = f": {why}" if why else ""
-        more = "max_turns=" if limit == "model_calls" and value == self._of.max_turns else f"RunLimits({limit}=…)"
+        if why:
+            told = f"cannot keep its limit {limit}={value:,}: {why}. It stopped, and what it did until then is in memory"
+        else:
+            more = "max_turns=" if limit == "model_calls" and value == self._of.max_turns else f"RunLimits({limit}=…)"
+            told = f"has reached its limit {limit}={value:,}; it stopped, and what it did until then is in memory. Give more with {more}"
         raise RunLimitReached(
-            f"{self._of.path}: the run has reached its limit {limit}={value:,}{reason}; it stopped, and what it did until then is in memory. "
-            f"Give more with {more}",
+            f"{self._of.path}: the run {told}",
             limit=limit,
             usage=self.usage,
         )

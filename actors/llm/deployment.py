@@ -27,7 +27,7 @@ from retinue.actors.llm.local import LocalServer
 from retinue.actors.llm.messages import Complete, CompleteStream
 from retinue.actors.llm.prices import FREE, Price, Tariff
 from retinue.actors.llm.readiness import client_loaded
-from retinue.actors.llm.reserving import charged, charged_stream, current_charge
+from retinue.actors.llm.reserving import charged, charged_stream, current_charge, priced, priced_event
 from retinue.actors.llm.scripted import Line, Script, pieces_of
 from retinue.actors.llm.spans import chat_begins, chat_ends
 from retinue.actors.llm.weights import SMOLLM2, find_weights, models_folder
@@ -63,7 +63,8 @@ class Deployment(Actor):
 
     Attributes:
         charges: Whether that is done. False in a deployment that only asks other deployments, which charge for themselves.
-        price: What the model costs, or None (the default) where that is not known; then a request under a limit on cost is refused.
+        price: What the model costs, or None (the default) where that is not known; then a request under a limit on cost is refused. An answer that does not
+            say what it has cost is given its cost by it.
         guesses_usage: Whether an answer that does not say what it took is charged by its text, instead of as the worst case; default False.
     """
 
@@ -103,7 +104,10 @@ class Deployment(Actor):
             yield event
 
     async def tariff(self, prompt_tokens: int) -> Tariff | None:
-        """Say what the answer to a request of so many tokens costs; None where that is not known. By default as `price` says."""
+        """Say what the answer to a request of so many tokens costs; None where that is not known. By default as `price` says.
+
+        It is asked before the exchange. Where it knows more than `price` does, let the answers say what they have cost: `llm.Usage(…, cost_micro_usd=…)`.
+        """
         return None if self.price is None else self.price.tariff(prompt_tokens)
 
     async def on_start(self) -> None:
@@ -157,7 +161,7 @@ class _Worker(Actor):
     async def complete(self, request: Complete) -> Completion:
         if self.ctx.security.accounts:
             return await charged(self._deployment, self.ctx.budget, request)
-        return await self._deployment.complete_once(request)
+        return priced(self._deployment, request, await self._deployment.complete_once(request))
 
     @handler(requires=OPERATION, raises=ModelError)
     async def stream(self, request: CompleteStream) -> AsyncIterator[ModelEvent]:
@@ -186,7 +190,15 @@ class _Clerk(Actor):
 def _pieces(deployment: Deployment, worker: Actor, request: CompleteStream) -> AsyncGenerator[ModelEvent, None]:
     if worker.ctx.security.accounts:
         return charged_stream(deployment, worker.ctx.budget, request.as_request())
-    return deployment.stream_once(request.as_request())  # type: ignore[return-value]
+    if deployment.price is None:
+        return deployment.stream_once(request.as_request())  # type: ignore[return-value]
+    return _priced_stream(deployment, request.as_request())
+
+
+async def _priced_stream(deployment: Deployment, request: Complete) -> AsyncGenerator[ModelEvent, None]:
+    async with aclosing(deployment.stream_once(request)) as events:  # type: ignore[type-var]  # an async generator
+        async for event in events:
+            yield priced_event(deployment, request, event) if type(event) is Completed else event
 
 
 class _Alone(Deployment):
@@ -204,7 +216,7 @@ class _Alone(Deployment):
         """Answer a request."""
         if current().security.accounts:
             return await charged(self, self.ctx.budget, request)
-        return await self.complete_once(request)
+        return priced(self, request, await self.complete_once(request))
 
     @handler(requires=OPERATION, raises=ModelError)
     async def stream(self, request: CompleteStream) -> AsyncIterator[ModelEvent]:  # type: ignore[override]
@@ -227,7 +239,7 @@ class OpenAICompatible(Deployment):
         concurrency: How many requests at once, 1 to 1,024; default 64.
         proxies: Whether the machine's proxy settings apply; default True.
         limit_field: The field in which the endpoint takes `max_tokens`; default: the profile's.
-        price: What the model costs, for budgets; default: by the installed list of prices (`retinue[prices]`), and nothing on this machine.
+        price: What the model costs, for budgets and for what an answer says of its cost; default: by the installed list of prices (`retinue[prices]`), and nothing on this machine.
 
     Raises BadEndpoint (to the spawner) for an address, a name or a key that cannot be used.
     """
@@ -406,7 +418,7 @@ class Scripted(_Alone):
         seconds: How long an answer takes; default 0, which answers without suspending.
         strict: Whether a script that was not used up is an error when the model stops: `ScriptUnused` is raised then, which the runtime
             logs as an error, and Retinue's pytest plugin makes a failed test of it. Default False. See also `assert_used_up`.
-        price: What it costs, for tests of budgets; default None: not known. Lines that do not say what they took are charged by their texts.
+        price: What it costs, for tests of budgets and costs; default None: not known. Lines that do not say what they took are charged by their texts.
 
     Raises TypeError (to the spawner) for what is no script.
     """

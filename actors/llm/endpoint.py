@@ -107,7 +107,9 @@ class Endpoint:
             transport=transport,
         )
         self.price = price if price is not None or httpx.URL(self.address).host not in _THIS_MACHINE else FREE
-        self._may_cost = self.price is not FREE
+        self._says_cost = (
+            self.price is price
+        )  # not where the price is only taken to be nothing, by the address: it may be a door to somebody else's model
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.model!r} at {self.address}>"
@@ -159,11 +161,11 @@ class Endpoint:
         if self._closed:
             raise ModelUnreachable(f"the client for {self._where} was closed: make a new Endpoint")
         total_at = trio.current_time() + self.timeouts.total
-        if self._may_cost and self.price is None:
+        if self._says_cost and self.price is None:
             await load_prices()
         async with aclosing(self._answers(request, total_at, passed_on=passed_on)) as events:
             async for event in events:
-                yield self._with_price(event) if type(event) is Completed and self._may_cost else event
+                yield self._with_price(event) if type(event) is Completed and self._says_cost else event
 
     def _answers(self, request: Complete, total_at: float, *, passed_on: bool) -> AsyncGenerator[ModelEvent, None]:
         if self._tool_mode is None:

@@ -61,7 +61,9 @@ class Price:
             return int((self.input_usd * prompt_tokens + self.output_usd * answer_tokens).to_integral_value(ROUND_CEILING))
 
     def of(self, usage: Usage) -> int | None:
-        """The cost of what an answer used; None where its tokens are not known."""
+        """The cost of what an answer used; None where its tokens are not known, and 0 also then where nothing costs anything."""
+        if not self.input_usd and not self.output_usd:
+            return 0
         if usage.prompt_tokens is None or usage.completion_tokens is None:
             return None
         return self.cost(usage.prompt_tokens, usage.completion_tokens)

@@ -14,6 +14,8 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
+import attrs
+
 from retinue.actors.llm.errors import BadReply, ModelInterrupted, ModelTimeout, ModelUnreachable, WrongEndpoint
 from retinue.actors.llm.events import Completed, ModelEvent, ReasoningDelta, Retrying, TextDelta, ToolCallDelta
 from retinue.actors.llm.messages import Complete, Completion
@@ -37,6 +39,8 @@ __all__ = [
     "charged",
     "charged_stream",
     "current_charge",
+    "priced",
+    "priced_event",
     "prompt_tokens",
 ]
 
@@ -248,15 +252,8 @@ class Charge:
 
     def completed(self, completion: Completion) -> None:
         """Settles it by what the model says that it took; what it does not say counts as the worst case."""
-        usage, price = sound(getattr(completion, "usage", None)) or _UNKNOWN, self._deployment.price
-        if usage.total_tokens is None and self._deployment.guesses_usage:
-            usage = Usage(1, self._prompt, _size_of(completion) // CHARACTERS_A_TOKEN + 1, cost_micro_usd=usage.cost_micro_usd)
-        cost = usage.cost_micro_usd
-        if cost is None and price is not None:
-            cost = price.of(usage)
-            if cost is not None and cost > MOST_USED:
-                cost = None  # no answer costs so much: what it says of its tokens cannot be true, and the worst case counts
-        self._settle(usage.total_tokens, cost)
+        usage = _taken(self._deployment, self._given, completion)
+        self._settle(usage.total_tokens, usage.cost_micro_usd)
 
     def failed(self, error: BaseException | None) -> None:
         """Settles it where it was not answered to its end: what had been read and said is guessed as it was for the reservation. Does nothing where it is settled.
@@ -302,6 +299,39 @@ class Charge:
             )
 
 
+def _taken(deployment: Charged, request: Complete, completion: Completion) -> Usage:
+    """What an answer took: as the model says it, or guessed by its text where the deployment does that; its cost by the deployment's price where it is not said."""
+    usage, price = sound(getattr(completion, "usage", None)) or _UNKNOWN, deployment.price
+    if usage.total_tokens is None and deployment.guesses_usage:
+        usage = Usage(1, prompt_tokens(request), _size_of(completion) // CHARACTERS_A_TOKEN + 1, cost_micro_usd=usage.cost_micro_usd)
+    if usage.cost_micro_usd is not None or price is None:
+        return usage
+    cost = price.of(usage)
+    if cost is None or cost > MOST_USED:
+        return usage  # no answer costs so much: what it says of its tokens cannot be true, and the worst case counts
+    return Usage(1, usage.prompt_tokens, usage.completion_tokens, cost_micro_usd=cost)
+
+
+def priced(deployment: Charged, request: Complete, completion: Completion) -> Completion:
+    """The answer with its cost, where the deployment has a price and the answer does not say it: what a budget is charged is what the asker is told, and traces.
+
+    What is no completion, or no usage, is left as it is.
+    """
+    if deployment.price is None or not isinstance(completion, Completion):
+        return completion
+    usage = completion.usage
+    if not isinstance(usage, Usage) or usage.cost_micro_usd is not None:
+        return completion
+    cost = _taken(deployment, request, completion).cost_micro_usd
+    return completion if cost is None else attrs.evolve(completion, usage=attrs.evolve(usage, cost_micro_usd=cost))
+
+
+def priced_event(deployment: Charged, request: Complete, event: Completed) -> Completed:
+    """The last event of a stream, likewise."""
+    completion = priced(deployment, request, event.completion)
+    return event if completion is event.completion else Completed(completion)
+
+
 _MAYBE: Final = (ModelTimeout, ModelUnreachable, ModelInterrupted, BadReply)
 
 
@@ -316,7 +346,7 @@ async def charged(deployment: Charged, budget: Budget, request: Complete) -> Com
     await charge.reserve()
     _CHARGE.set(charge)
     try:
-        completion = await deployment.complete_once(charge.request)
+        completion = priced(deployment, request, await deployment.complete_once(charge.request))
         charge.completed(completion)
     except BaseException as error:
         charge.failed(error)
@@ -344,6 +374,8 @@ async def charged_stream(deployment: Charged, budget: Budget, request: Complete)
                 if event is None:
                     break
                 begun = begun or type(event) is not Retrying
+                if type(event) is Completed:
+                    event = priced_event(deployment, request, event)
                 charge.hear(event)
                 yield event
     except BaseException as error:

@@ -134,3 +134,68 @@ async def test_tokens_that_no_answer_can_have_taken_at_their_price_count_as_the_
         [balance] = await system.budgets.balance(context)
         assert balance.reserved.tokens == balance.reserved.cost_micro_usd == 0
         assert 0 < balance.spent.cost_micro_usd < 10_000_000
+
+
+class Own(llm.Deployment):
+    price = PRICE
+
+    async def complete_once(self, request: llm.Complete) -> llm.Completion:
+        return llm.Completion("hi", "m", llm.Usage(1, 120, 30), "stop")
+
+
+def said(_request: llm.Complete) -> llm.Completion:
+    return llm.Completion("hi", "m", llm.Usage(1, 120, 30), "stop")
+
+
+class Said(llm.Deployment):
+    price = PRICE
+
+    def __init__(self, line: llm.Completion) -> None:
+        super().__init__()
+        self.line = line
+
+    async def complete_once(self, request: llm.Complete) -> llm.Completion:
+        return self.line
+
+
+async def told_costs(model: rt.Ref[Any], **options: Any) -> tuple[int | None, int | None]:
+    """What an answer says that it cost, whole and streamed."""
+    whole = await model.ask(HELLO, **options)
+    last = (await read(model, options.get("context")))[-1]
+    assert isinstance(last, llm.Completed)
+    return whole.usage.cost_micro_usd, last.completion.usage.cost_micro_usd
+
+
+@pytest.mark.parametrize("limited", [False, True], ids=["nothing is limited", "cost is limited"])
+async def test_an_answer_says_what_it_has_cost_by_the_price_that_its_deployment_was_given(limited: bool) -> None:
+    async with rt.ActorSystem() as system:
+        for number, model in enumerate([await system.spawn(llm.Scripted, said, price=PRICE), await system.spawn(Own)]):
+            who = system.authority.mint(f"ada{number}", ["**", rt.limit(cost_usd="1")] if limited else ["**"])
+            assert await told_costs(model, context=who) == (120 * 2 + 30 * 8,) * 2
+            if limited:
+                assert (await quiet(system, who)).spent.cost_micro_usd == 2 * (120 * 2 + 30 * 8)
+        assert await told_costs(await system.spawn(llm.Scripted, said)) == (None, None)
+
+
+async def test_a_text_of_a_script_with_a_price_costs_what_a_budget_is_charged_and_its_tokens_stay_unknown() -> None:
+    async with rt.ActorSystem() as system:
+        model = await system.spawn(llm.Scripted, "some words", price=PRICE)
+        who = ada(system, cost_usd="1")
+        usage = (await model.ask(HELLO, context=who)).usage
+        assert usage.prompt_tokens is None
+        assert 0 < usage.cost_micro_usd == (await quiet(system, who)).spent.cost_micro_usd
+        assert (await model.ask(HELLO)).usage == usage
+
+
+@pytest.mark.parametrize(("own", "cost"), [(77, 77), (None, None)], ids=["it says its cost", "its tokens cannot be"])
+async def test_a_cost_that_an_answer_says_stays_and_none_is_made_of_impossible_tokens(own: int | None, cost: int | None) -> None:
+    line = llm.Completion("hi", "m", llm.Usage(1, 10, 10 if own else -5, cost_micro_usd=own), "stop")
+    async with rt.ActorSystem() as system:
+        model = await system.spawn(Said, line)
+        assert (await model.ask(HELLO)).usage.cost_micro_usd == cost
+
+
+def test_where_nothing_costs_anything_the_cost_is_nothing_also_of_unknown_tokens() -> None:
+    assert llm.Price(0, 0).of(llm.Usage()) == 0
+    assert llm.Price(0, 1).of(llm.Usage()) is None
+    assert llm.Local.price == llm.Price(0, 0)

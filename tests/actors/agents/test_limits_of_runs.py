@@ -102,7 +102,17 @@ async def test_the_cost_is_added_up_and_stops_the_run() -> None:
 async def test_under_a_limit_of_cost_a_model_of_unknown_price_is_refused_and_unknown_is_never_nothing() -> None:
     async with agent_system([calling(), costing("never")], tools=[note], limits=rt.RunLimits(cost_micro_usd=1000)) as (_, agent):
         error = await reached(agent)
-        assert error.limit == "cost_micro_usd" and "price" in str(error) and error.usage.cost_micro_usd is None
+        assert error.limit == "cost_micro_usd" and "price=llm.Price(" in str(error) and error.usage.cost_micro_usd is None
+        assert "cannot keep its limit" in str(error) and "Give more" not in str(error)
+
+
+async def test_a_limit_of_cost_is_kept_by_the_price_that_the_model_was_given() -> None:
+    async with rt.ActorSystem() as system:
+        lines = [calling(prompt=100, answer=10)] * 5
+        model = await system.spawn(llm.Scripted, lines, price=llm.Price("1", "10"), name="model")
+        agent = await system.spawn(rt.Agent, model=model, tools=[note], limits=rt.RunLimits(cost_micro_usd=500), name="agent")
+        error = await reached(agent)
+        assert (error.limit, error.usage.cost_micro_usd) == ("cost_micro_usd", 400) and "Give more with RunLimits" in str(error)
 
 
 async def test_a_run_can_ask_for_less_than_the_agent_allows_and_never_for_more() -> None:
