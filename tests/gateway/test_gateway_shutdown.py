@@ -35,14 +35,14 @@ async def test_streams_and_watches_end_with_an_error_event_and_asks_with_their_a
                 answers.append(await client.post("/v1/ask", json=call("Slow", more={"timeout": 20}, seconds=1.5)))
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask)
-            await shop.until(lambda: shop.begun)
             other = await shop.system.spawn(Shop, [], [], name="other")
             nursery.start_soon(
                 lambda: read(shop, texts, "count", "POST", "/v1/stream", json=call("Count", "/user/other", to=10**6, pause=0.01))
             )
             nursery.start_soon(lambda: read(shop, texts, "watch", "GET", "/v1/watch", params={"path": "/user/other"}))
             await shop.until(lambda: "event: item" in texts.get("count", "") and "watch" in texts)
+            nursery.start_soon(ask)
+            await shop.until(lambda: shop.begun)
             assert not answers
             await shop.gateway.stop(grace=20)
         for text in texts.values():
