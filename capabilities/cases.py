@@ -115,6 +115,7 @@ class Case:
         heard: How many of them the policies gave: the first so many.
         subject: Whom the context speaks for, once it was found genuine; None before: nothing of a forged one is told.
         capability: What the registry says, or None.
+        run: The run of an agent that asks, or None; known once a person is to be asked.
     """
 
     __slots__ = (
@@ -132,6 +133,7 @@ class Case:
         "message_type",
         "operation",
         "risk",
+        "run",
         "security",
         "subject",
         "where",
@@ -170,6 +172,7 @@ class Case:
         self.heard = 0
         self.subject: str | None = None
         self.capability: Capability | None = None
+        self.run: str | None = None
 
     @property
     def path(self) -> str:

@@ -264,6 +264,7 @@ class Gate:
         definition: Definition = "",
         counted: bool = True,
         wanted: Callable[[], bool] = lambda: True,
+        run: Callable[[], str | None] = lambda: None,
     ) -> Admission:
         """As `admit`, waiting for asynchronous policies, and for the desk where there is one. All else is decided after the last policy's answer, in one step
         without a checkpoint.
@@ -284,20 +285,24 @@ class Gate:
             pass  # outside of this block: nothing is an error yet
         except Exception as error:
             self._refuse(case, error)
-        return await self.settle(case, wanted=wanted)
+        return await self.settle(case, wanted=wanted, run=run)
 
-    async def settle(self, case: Case, *, wanted: Callable[[], bool] = lambda: True) -> Admission:
+    async def settle(
+        self, case: Case, *, wanted: Callable[[], bool] = lambda: True, run: Callable[[], str | None] = lambda: None
+    ) -> Admission:
         """Ask the desk for the consent that a call needs, and go on from there; see `retinue.capabilities.settling`, which says what becomes of the consent.
 
         Args:
             case: That of a `NeedsConsent`, once.
             wanted: Whether anybody still wants the effect; asked before the consent is spent, and after.
+            run: The run of an agent that asks, or None: what the consent is bound to beside the call.
 
         Raises:
             ApprovalRequired: There is no valid consent; what a person is asked is in its `requests`.
             Denied: As `admit`, and: a token was spent before (reason "spent"), the desk refuses ("approval"), or its store cannot be used ("store").
         """
         try:
+            case.run = run()
             return await settle(self, case, wanted)
         except Exception as error:
             self._refuse(case, error)

@@ -123,6 +123,7 @@ def question_of(gate: Gate, case: Case) -> Question:
         audience=case.path,
         definition=definition,
         policy_version=_policy_version(gate, security),
+        run=case.run,
     )
     return Question(
         binding=binding,

@@ -33,7 +33,7 @@ _PREFIX: Final = "rta1"
 _DOMAIN: Final = b"retinue/approval/1\0"
 _VERSION: Final = 1
 # Short, because tokens are pasted and passed about. In the order of `BINDING_FIELDS`.
-_BOUND: Final = dict(zip(("op", "args", "sub", "ten", "ses", "aud", "def", "pol"), BINDING_FIELDS, strict=True))
+_BOUND: Final = dict(zip(("op", "args", "sub", "ten", "ses", "aud", "def", "pol", "run"), BINDING_FIELDS, strict=True))
 _KEYS: Final = frozenset({"v", "jti", "req", *_BOUND, "by", "iat", "exp", "edit"})
 _REASONS: Final = {
     "operation": "operation",
@@ -44,6 +44,7 @@ _REASONS: Final = {
     "audience": "audience",
     "definition": "definition",
     "policy_version": "policy",
+    "run": "run",
 }
 _TOLD: Final = {
     "operation": "it is for another operation",
@@ -54,6 +55,7 @@ _TOLD: Final = {
     "audience": "it is for another actor",
     "definition": "the handler was changed since it was given",
     "policy": "the policy has another version than when it was given",
+    "run": "it is for another run",
 }
 
 
@@ -89,7 +91,7 @@ class ApprovalToken:
             four_eyes: Whether the approver has to be another person than the call's subject.
 
         Raises:
-            ApprovalError: It is for another call ("operation", "arguments", "subject", "tenant", "session", "audience", "definition", "policy"), it
+            ApprovalError: It is for another call ("operation", "arguments", "subject", "tenant", "session", "audience", "definition", "policy", "run"), it
                 has ended ("expired"), was given in the future ("not_yet_valid"), or by the subject ("four_eyes"). The text shows neither call.
         """
         if type(binding) is not Binding or type(now_ms) is not int:

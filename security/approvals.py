@@ -117,6 +117,7 @@ class Binding:
         audience: The path of the actor that is addressed.
         definition: Digest of what the handler is (`retinue.security.definitions`): a changed handler asks again.
         policy_version: The version of the authority's policy that the context was made under.
+        run: The run of an agent or a team that asks, or None where somebody sends the message himself: two runs that want the same are two questions.
 
     Raises:
         DefinitionError: One of them is malformed.
@@ -130,6 +131,7 @@ class Binding:
     audience: str
     definition: str
     policy_version: str
+    run: str | None = None
 
     def __attrs_post_init__(self) -> None:
         for name in ("operation", "tenant", "session"):
@@ -140,11 +142,15 @@ class Binding:
         for name in ("arguments_digest", "definition"):
             _check(is_digest(getattr(self, name)), f"the {name} of a binding")
         _check(is_name(self.audience, MAX_PATH), "the audience of a binding")
+        _check(self.run is None or is_name(self.run, MAX_PATH), "the run of a binding")
 
     @property
     def digest(self) -> str:
         """One text for all of it, 64 hex digits: equal exactly for equal bindings."""
-        return hashlib.sha256(b"retinue/approval/binding/1\0" + canonical(self.to_data())).hexdigest()
+        data = self.to_data()
+        if self.run is None:  # as it was before there were runs
+            del data["run"]
+        return hashlib.sha256(b"retinue/approval/binding/1\0" + canonical(data)).hexdigest()
 
     def to_data(self) -> dict[str, str | None]:
         """The binding as plain data."""
@@ -335,6 +341,11 @@ class ApprovalRequest:
         """The path of the actor that is addressed."""
         return self.binding.audience
 
+    @property
+    def run(self) -> str | None:
+        """The run of an agent or a team that asks, which begins with the name of its session; None where somebody sends the message himself."""
+        return self.binding.run
+
     def without_token(self) -> ApprovalRequest:
         """The same, for who may see it and not use it."""
         return self if self.token is None else attrs.evolve(self, token=None)
@@ -355,6 +366,7 @@ class ApprovalRequest:
             *_row("for", self.subject, quote=True),
             *(_row("tenant", self.tenant, quote=True) if self.tenant is not None else ()),
             *(_row("session", self.session, quote=True) if self.session is not None else ()),
+            *(_row("run", self.run, quote=True) if self.run is not None else ()),
             *([f"risk: {self.risk}"] if self.risk is not None else ()),
             *(["reviewer: must be another person than the subject"] if self.four_eyes else ()),
             *(line for reason in self.reasons for line in _row("because", reason)),

@@ -181,7 +181,7 @@ class ApprovalError(AuthorityError):
 
     Attributes:
         reason: What is wrong, as a stable word for programs. Of a token: "malformed", "signature", "unknown_key", "operation", "arguments", "subject", "tenant",
-            "session", "audience", "definition", "policy", "expired", "not_yet_valid", "four_eyes", "spent". Of a request: "unknown", "decided", "expired",
+            "session", "audience", "definition", "policy", "run", "expired", "not_yet_valid", "four_eyes", "spent". Of a request: "unknown", "decided", "expired",
             "four_eyes", "full", "arguments". Of a standing consent: "indeterminate" (the same was interrupted before). Of the desk: "clock", "store", "key".
     """
 

@@ -78,6 +78,7 @@ class Session(Actor):
         self._owner: tuple[Any, object] = (None, "")  # the last authority that was found to be its own, and by which name it asked
         self.made: Made | None = None  # what the model was sent last, to go on from …
         self.made_for: object = None  # … where memory is this very tuple still
+        self._turn: Turn | None = None  # the run in progress
 
     # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -201,7 +202,12 @@ class Session(Actor):
                 for seat in seats:
                     await seat.executor.stop(grace=0)
 
+    def _asks_for(self, _turn: Delivery) -> str | None:
+        """For the gate: whose question it is where a person has to consent to what is sent from here."""
+        return None if self._turn is None else self._turn.run_id()
+
     async def _settled(self, turn: Turn, run: Coroutine[Any, Any, AgentMessage]) -> AgentMessage:
+        self._turn = turn
         try:
             return await run
         except Exception as raised:
@@ -225,6 +231,7 @@ class Session(Actor):
                 turn.keep_partial("interrupted: the run was left; whether it was carried out is not known")
             raise
         finally:
+            self._turn = None
             if turn.parked is not None and not turn.settled:
                 self._note_spent(turn)
             if turn.inner is not None or not turn.settled:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from retinue.actors.store.database import Schema
 from retinue.security.approvals import BINDING_FIELDS, ApprovalRequest, Binding
 from retinue.security.canonical import digest
@@ -160,6 +162,12 @@ _BOUNDS: Final = (
         BEGIN SELECT RAISE(ABORT, 'events are only added, and forgotten after 30 days'); END""",
 )
 
+_RUNS: Final = (
+    "ALTER TABLE requests ADD COLUMN run TEXT",
+    "CREATE INDEX requests_runs ON requests (question, run, status)",
+    "CREATE TRIGGER requests_are_of_their_run BEFORE UPDATE OF run ON requests BEGIN SELECT RAISE(ABORT, 'what a request asks does not change'); END",
+)
+
 
 def _first(database: Database) -> None:
     for statement in _STATEMENTS:
@@ -171,13 +179,18 @@ def _bounds(database: Database) -> None:
         database.execute(statement)
 
 
-SCHEMA: Final = Schema("approvals", (_first, _bounds))
+def _runs(database: Database) -> None:
+    for statement in _RUNS:
+        database.execute(statement)
+
+
+SCHEMA: Final = Schema("approvals", (_first, _bounds, _runs))
 """The schema of `approvals.db`."""
 
 
 def question_digest(binding: Binding, *, four_eyes: bool) -> str:
-    """What two requests have in common that ask the same: all that a consent is bound to, and who may give it."""
-    return digest(["question/1", binding.digest, four_eyes])
+    """What two requests have in common that ask the same, whichever run does: all else that a consent is bound to, and who may give it."""
+    return digest(["question/1", attrs.evolve(binding, run=None).digest, four_eyes])
 
 
 def row_of(request: ApprovalRequest) -> Row:

@@ -59,7 +59,7 @@ def status_at(row: Row, now: int) -> Row:
 
 @message(name="retinue-approvals/Ask@1", timeout=TIMEOUT)
 class Ask(Work[tuple[Row, bool]]):
-    """Finds the request that asks the same and waits, or is approved and not spent; else makes one. Answers with it, and whether it is new.
+    """Finds the request by which the same run asks the same, and which waits, or is approved and not spent; else makes one. Answers with it, and whether it is new.
 
     Those that wait for the same call by a handler that has changed since are cancelled, so that nobody decides about what cannot be done any more.
 
@@ -84,17 +84,20 @@ class Ask(Work[tuple[Row, bool]]):
         question = self.row["question"]
         same = first(
             database,
-            "SELECT * FROM requests WHERE question = ? AND (status = 'pending' OR (status = 'approved' AND token_expires_ms > ? AND epoch = ? "
+            "SELECT * FROM requests WHERE question = ? AND run IS ? AND (status = 'pending' OR (status = 'approved' AND token_expires_ms > ? AND epoch = ? "
             "AND NOT EXISTS (SELECT 1 FROM spent WHERE spent.jti = requests.jti))) ORDER BY status = 'approved' DESC, created_ms LIMIT 1",
             question,
+            self.row["run"],
             now,
             epoch_of(database),
         )
         if same is None and self.hook is not None:
             same = first(
                 database,
-                "SELECT * FROM requests WHERE question = ? AND status = 'rejected' AND reviewer = ? AND decided_ms > ? ORDER BY decided_ms DESC LIMIT 1",
+                "SELECT * FROM requests WHERE question = ? AND run IS ? AND status = 'rejected' AND reviewer = ? AND decided_ms > ? "
+                "ORDER BY decided_ms DESC LIMIT 1",
                 question,
+                self.row["run"],
                 self.hook,
                 now - REJECTED_AGAIN_MS,
             )
@@ -109,8 +112,8 @@ def _cancel_stale(database: Database, new: Row, now: int, via: str) -> None:
     stale = rows(
         database,
         "SELECT id FROM requests WHERE status = 'pending' AND subject = ? AND operation IS ? AND arguments_digest = ? AND tenant IS ? AND session IS ? "
-        "AND audience = ? AND definition <> ?",
-        *(new[name] for name in ("subject", "operation", "arguments_digest", "tenant", "session", "audience", "definition")),
+        "AND audience = ? AND run IS ? AND definition <> ?",
+        *(new[name] for name in ("subject", "operation", "arguments_digest", "tenant", "session", "audience", "run", "definition")),
     )
     for row in stale:
         note = f"the handler has changed since: {new['id']} asks about the one that there is now"

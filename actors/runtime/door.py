@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from retinue.capabilities.gate import Admission, Gate
     from retinue.security.context import SecurityContext
 
-__all__ = ["Door"]
+__all__ = ["Door", "run_that_asks"]
 
 _RECORDED = frozenset({"L2", "L3"})
 
@@ -154,15 +154,15 @@ class Door:
         """As `admit`, for a turn whose operation an asynchronous policy is asked about, or that goes on from a question for a person's consent. Runs in the turn,
         so whatever ends the turn ends the waiting.
         """
-        wanted = partial(_is_wanted, delivery)
+        wanted, run = partial(_is_wanted, delivery), partial(run_that_asks, delivery)
         case = delivery.postmark.case if delivery.postmark is not None else None
         if case is not None:
             assert delivery.postmark is not None
             delivery.postmark.case = None
-            admission = await self._gate.settle(case, wanted=wanted)
+            admission = await self._gate.settle(case, wanted=wanted, run=run)
         else:
             arguments, keywords = _asked(delivery)
-            admission = await self._gate.admit_async(*arguments, **keywords, wanted=wanted)
+            admission = await self._gate.admit_async(*arguments, **keywords, wanted=wanted, run=run)
         self._take(delivery, admission)
 
     def approval_of(self, turn: Delivery) -> Approval | None:
@@ -350,6 +350,13 @@ def _asked(delivery: Delivery) -> tuple[tuple[Any, ...], dict[str, Any]]:
         "definition": handler.definition,
         "counted": handler.counted,
     }
+
+
+def run_that_asks(delivery: Delivery) -> str | None:
+    """The id of the run for which an actor waits for this message's answer, where it says so (`_asks_for`): an agent's session, and who only hands on what one sends."""
+    asker = delivery.asker
+    asks_for = getattr(asker.cell.actor, "_asks_for", None) if asker is not None else None
+    return asks_for(asker) if asks_for is not None else None
 
 
 def _is_wanted(delivery: Delivery) -> bool:

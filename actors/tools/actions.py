@@ -20,6 +20,7 @@ from retinue.actors.agents.inputs import checked_session
 from retinue.actors.agents.keys import session_key
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.runtime.actor import Actor, handler
+from retinue.actors.runtime.door import run_that_asks
 from retinue.actors.runtime.errors import Unanswered
 from retinue.actors.tools.action_messages import ActionReturn, ActionState, ActionValid, FunctionCall, GetActions
 from retinue.actors.tools.executor import spawn_executor
@@ -30,6 +31,7 @@ from retinue.capabilities.tools import Tool, tool_of
 from retinue.security.errors import ApprovalRequired, AuthorityError, DefinitionError
 
 if TYPE_CHECKING:
+    from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.ref import Ref
     from retinue.actors.runtime.virtual import Virtual
 
@@ -199,6 +201,10 @@ class _Conversation(Actor):
     async def act(self, message: AgentMessage) -> AgentMessage:
         """Carries out the call."""
         return await self._carry_out(message, getattr(self.ctx, "approvals", ()))
+
+    def _asks_for(self, turn: Delivery) -> str | None:
+        """For the gate: what a person is asked here is a question of whoever has sent the call."""
+        return run_that_asks(turn)
 
 
 def action_processor(tool: str, *, code_parameter: str = "command", tool_type: str = "interpreter") -> tuple[ActionHook, ActionHook]:

@@ -319,7 +319,7 @@ def _requests(data: object) -> list[Any]:
 
 # -- requests for approval -----------------------------------------------------------------------------------------------------------------------------
 
-_VIEW: Final = frozenset({"operation", "subject", "tenant", "session", "audience", "arguments", "shown"})
+_VIEW: Final = frozenset({"operation", "subject", "tenant", "session", "run", "audience", "arguments", "shown"})
 """What is added to a request for readers that are not ours; it says nothing that is not in the rest."""
 
 
@@ -338,6 +338,7 @@ def request_to_data(request: ApprovalRequest) -> dict[str, Any]:
         "subject": request.subject,
         "tenant": request.tenant,
         "session": request.session,
+        "run": request.run,
         "audience": request.audience,
         "arguments": {name: _readable(value) for name, value in arguments.items()},
         "shown": shown_arguments(arguments),

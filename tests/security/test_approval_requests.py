@@ -95,6 +95,8 @@ def test_no_text_of_a_binding_slips_into_its_neighbour() -> None:
         ("arguments_digest", None),
         ("definition", ""),
         ("policy_version", None),
+        ("run", ""),
+        ("run", "a" * 2049),
     ],
 )
 def test_a_malformed_binding_is_refused(field: str, value: Any) -> None:

@@ -76,7 +76,7 @@ def test_a_token_is_for_no_other_call(field: str) -> None:
     assert unchecked(read_token(signed(binding=binding(**{field: OTHERS[field]})), KEYS), binding()) == expected
 
 
-@pytest.mark.parametrize("field", ["operation", "tenant", "session"])
+@pytest.mark.parametrize("field", ["operation", "tenant", "session", "run"])
 def test_nothing_is_not_anything(field: str) -> None:
     assert unchecked(read_token(TOKEN, KEYS), binding(**{field: None})) == field
     assert unchecked(read_token(signed(binding=binding(**{field: None})), KEYS), binding()) == field
@@ -241,6 +241,7 @@ FIELDS: dict[str, list[Any]] = {
     "aud": [None, "", 1],
     "def": [None, "x"],
     "pol": [None, "", 1],
+    "run": ["", 1, "a" * 2049],
     "by": [None, "", 1, "b" * 256],
     "iat": [None, -1, "1", True, NOW + HOUR, 2**63],
     "exp": [None, NOW, NOW - 1, NOW + HOUR + 1, "1", 2**63],

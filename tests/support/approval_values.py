@@ -33,6 +33,7 @@ OTHERS: dict[str, Any] = {
     "audience": "/user/other",
     "definition": "b" * 64,
     "policy_version": "2",
+    "run": "s1/r2",
 }
 """Another value for each field of a binding."""
 
@@ -47,6 +48,7 @@ def binding(arguments: dict[str, Any] | None = None, **changes: Any) -> Binding:
         audience="/user/bank",
         definition="a" * 64,
         policy_version="1",
+        run="s1/r1",
     )
     return attrs.evolve(made, **changes)
 

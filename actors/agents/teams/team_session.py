@@ -95,6 +95,8 @@ class TeamSession(Session):
         super().__init__(shared, keeper, running, vouchers)
         self._team = definition
         self._strays: dict[str, Place] = {}  # parked runs of members that stood in the way of the last run, and are no part of it
+        self._run_id: str | None = None  # of the run in progress; "": it has none yet
+        self._run_in = ""  # the session that it is in
 
     # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -170,6 +172,7 @@ class TeamSession(Session):
     ) -> AgentMessage:
         """Runs it to its answer, or to where people have to decide; what becomes of the session's state then."""
         trees: list[Tree] = []
+        self._run_id, self._run_in = "" if parked is None else parked.id, run.session
         ended: BaseException | None = None
         settled = False
         try:
@@ -212,12 +215,18 @@ class TeamSession(Session):
                 ) from error
             raise
         finally:
+            self._run_id = None
             self._strays = run.journal.strays
             if not settled:
                 await self._ended_early(run, trees, parked, ended)
         if run.streamed:
             await emit(RunEnd(answer))
         return answer
+
+    def _asks_for(self, _turn: object = None) -> str | None:
+        if self._run_id == "":
+            self._run_id = new_run_id(self._run_in)
+        return self._run_id
 
     async def _keep(self, run: TeamRun, answer: AgentMessage) -> None:
         state = self._kept
@@ -237,7 +246,7 @@ class TeamSession(Session):
             return TeamError(
                 f"{team.path}: a member waits for a run that was parked in its session, and is no part of this one: resume it, or cancel it"
             )
-        name = new_run_id(run.session) if parked is None else parked.id
+        name = self._asks_for() or ""
         left = tuple(tree.left() for tree in trees)
         owner = owner_of(self.ctx.security)
         self._park(ParkedTeam(id=name, message=run.told, journal=run.journal, limits=left, wait=wait, exit_at=run.exit_at, owner=owner))

@@ -161,7 +161,7 @@ async def test_requests_of_a_run_that_is_given_up_are_taken_back(given_up: Any, 
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["parked", "waits"])
-async def test_a_request_that_another_session_waits_for_too_stays_until_the_last_has_given_up(waits: bool) -> None:
+async def test_a_session_that_gives_up_takes_back_its_own_question_and_not_that_of_another_which_wants_the_same(waits: bool) -> None:
     sender = Sender()
     async with rt.ActorSystem("desk") as system, trio.open_nursery() as nursery:
         agent = await system.spawn(rt.Agent, **(await sender.agent(system, "bob")).options)
@@ -179,13 +179,15 @@ async def test_a_request_that_another_session_waits_for_too_stays_until_the_last
                 while not any(isinstance(event, rt.ApprovalNeeded) for event in seen):
                     await trio.sleep(0.01)
             await agent.ask(rt.Cancel("a"))
-            await approve(system, first)  # it is there still
+            [second] = await system.approvals.pending()
+            assert second.id != first.requests[0].id
+            await system.approvals.approve(second.id, reviewer="carol")
             with trio.fail_after(5):
                 while not sender.sent:
                     await trio.sleep(0.01)
         else:
-            second = await parked_by(agent, rt.AgentMessage("go", session="b"))
-            assert first.requests[0].id == second.requests[0].id
+            other = await parked_by(agent, rt.AgentMessage("go", session="b"))
+            assert first.requests[0].id != other.requests[0].id
             await agent.ask(rt.Cancel("a"))
             assert await pending(system) == 1
             await agent.ask(rt.Cancel("b"))
