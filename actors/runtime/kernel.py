@@ -208,6 +208,12 @@ class Kernel(Scheduler):
     def check_thread(self, what: str, ref: Ref[Any]) -> None:
         """Raises WrongThread outside the system's own thread."""
         if get_ident() != self.thread:
+            here = current()
+            if here.__class__ is Delivery and here.cell.kernel is not self:
+                raise WrongThread(
+                    f"{ref.path} belongs to the system {self.name!r}, and is asked by {here.cell.path} of the system {here.cell.kernel.name!r}: actors, models and "
+                    "members that are asked are of the same system; spawn it in that one, or reach the other through its gateway, rt.connect(url)"
+                )
             raise WrongThread(
                 f"ref.{what} of {ref.path} was called outside the thread that runs the system {self.name!r}; "
                 "use tell(…, context=…) there, or retinue.sync / retinue.aio, or trio.from_thread.run(ref.ask, message)"

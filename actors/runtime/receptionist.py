@@ -14,6 +14,7 @@ from retinue.actors.runtime import derivation, topic_rights
 from retinue.actors.runtime.actor import Actor
 from retinue.actors.runtime.cell import DEAD
 from retinue.actors.runtime.current import make_delivery
+from retinue.actors.runtime.entering import EnteredAsync
 from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.inlets import Inlet
 from retinue.actors.runtime.names import check_name, tie, untie
@@ -175,7 +176,7 @@ class Follower(Inlet):
         self._hub.forget_follower(self)
 
 
-class Listings:
+class Listings(EnteredAsync):
     """What `system.receptionist.listen(key)` gives: `async with … as listings: async for listing in listings: …`.
 
     The first listing comes at once, then one whenever somebody came or went; who is slow sees the newest only. The iteration ends when the block or the system does.

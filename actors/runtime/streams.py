@@ -18,6 +18,7 @@ from retinue.actors.runtime.asks import DONE, RUNNING, AskSlot
 from retinue.actors.runtime.current import Delivery, Suspension, current, make_delivery
 from retinue.actors.runtime.cycles import add_wait, check_cycle, drop_wait
 from retinue.actors.runtime.derivation import received
+from retinue.actors.runtime.entering import EnteredAsync
 from retinue.actors.runtime.errors import StreamClosed
 from retinue.actors.runtime.stepping import call, drive
 from retinue.mailbox.errors import Unhandled
@@ -142,7 +143,7 @@ async def _pump(function: Any, actor: Any, message: Any, slot: StreamSlot) -> No
             await slot.put(item if loopback is None else loopback.reply(slot.delivery, item))
 
 
-class StreamReader(Generic[E]):
+class StreamReader(EnteredAsync, Generic[E]):
     """The reader's end: an async context manager and iterator. See `Ref.stream`."""
 
     def __init__(

@@ -15,6 +15,7 @@ from retinue.actors.runtime import derivation
 from retinue.actors.runtime.cell import DEAD, IDLE, READY
 from retinue.actors.runtime.current import Delivery, make_delivery
 from retinue.actors.runtime.depths import STEP_DEPTH, check_stack
+from retinue.actors.runtime.entering import EnteredAsync
 from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.inlets import Inlet
 from retinue.actors.runtime.names import tie, untie
@@ -158,7 +159,7 @@ class Subscription(Inlet):
         return f"<Subscription of {self.cell.path} to {self.topic.name!r}: {self.waiting} waiting, {self.lagged} lagged{', closed' if self.closed else ''}>"
 
 
-class Listener(Generic[M]):
+class Listener(EnteredAsync, Generic[M]):
     """What `system.topics.listen(topic)` gives: `async with … as items: async for item in items: …`.
 
     An item is a message, or a `Lagged` where some were missed before the next one. The iteration ends when the block or the system does.

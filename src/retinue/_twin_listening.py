@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 import trio
 
 from retinue.actors.runtime.asking import check_timeout
+from retinue.actors.runtime.entering import EnteredAsync, EnteredPlainly
 from retinue.actors.runtime.errors import StreamClosed, SystemClosed
 from retinue.actors.runtime.topic_notices import Listing
 from retinue.security.errors import DefinitionError
@@ -118,7 +119,7 @@ class _Items(Generic[T]):
         return f"<{self._what}{', closed' if self._closed else ''}>"
 
 
-class SyncItems(_Items[T]):
+class SyncItems(EnteredPlainly, _Items[T]):
     """What comes, for a plain script: `with system.topics.listen(topic) as items: for item in items: …`, or `items.get(timeout=1)`."""
 
     def __enter__(self) -> Self:
@@ -168,7 +169,7 @@ class SyncItems(_Items[T]):
                 self._call(self._what, self._finish)
 
 
-class AioItems(_Items[T]):
+class AioItems(EnteredAsync, _Items[T]):
     """What comes, under asyncio: `async with system.topics.listen(topic) as items: async for item in items: …`, or `await items.get(timeout=1)`."""
 
     async def __aenter__(self) -> Self:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from retinue._twin_slots import TwinStreamSlot
+from retinue.actors.runtime.entering import EnteredAsync, EnteredPlainly
 from retinue.actors.runtime.errors import StreamClosed
 from retinue.actors.runtime.portal import PULSE
 
@@ -26,7 +27,7 @@ __all__ = ["AioStreamReader", "SyncStreamReader"]
 E = TypeVar("E")
 
 
-class SyncStreamReader(Generic[E]):
+class SyncStreamReader(EnteredPlainly, Generic[E]):
     """The reader's end of a stream: a context manager and an iterator. It always sees an end: of the iteration, or an error. Leaving early cancels the handler."""
 
     def __init__(self, twin: Twin, delivery: Delivery, window: int, wrap: Callable[[Any], Any]) -> None:
@@ -96,7 +97,7 @@ class SyncStreamReader(Generic[E]):
                     return None, self._twin.closed_error(), True
 
 
-class AioStreamReader(Generic[E]):
+class AioStreamReader(EnteredAsync, Generic[E]):
     """The reader's end of a stream: an async context manager and iterator. It always sees an end: of the iteration, or an error. Leaving early cancels the handler."""
 
     def __init__(self, twin: Twin, loops: Loops, delivery: Delivery, window: int, wrap: Callable[[Any], Any]) -> None:

@@ -30,6 +30,7 @@ from retinue._twin_topics import AioReceptionist, AioTopics
 from retinue._twin_virtual import AioVirtual
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.coercing import TakesText
+from retinue.actors.runtime.entering import EnteredAsync
 from retinue.actors.runtime.portal import PULSE
 from retinue.actors.runtime.ref import Ref as CoreRef
 from retinue.actors.runtime.spending import SystemBudgets
@@ -75,7 +76,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'retinue.aio' has no attribute {name!r}")
 
 
-class ActorSystem:
+class ActorSystem(EnteredAsync):
     """A system of actors under asyncio: `async with aio.ActorSystem("shop") as system: …`.
 
     It acts under the system's root context. At the end of the block the intake closes, the actors drain for `grace` seconds, what still runs is cancelled, and every

@@ -36,6 +36,7 @@ from retinue._twin_topics import SyncReceptionist, SyncTopics
 from retinue._twin_virtual import SyncVirtual
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.coercing import TakesText
+from retinue.actors.runtime.entering import EnteredPlainly
 from retinue.actors.runtime.errors import SystemClosed
 from retinue.actors.runtime.portal import PORTAL_CAPACITY, PULSE, Latch
 from retinue.actors.runtime.receipts import FULL, Receipt
@@ -84,7 +85,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'retinue.sync' has no attribute {name!r}")
 
 
-class ActorSystem:
+class ActorSystem(EnteredPlainly):
     """A system of actors for a plain script: `with ActorSystem("shop") as system: …`.
 
     It acts under the system's root context. At the end of the block the intake closes, the actors drain for `grace` seconds, what still runs is cancelled, and every

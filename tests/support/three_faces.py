@@ -49,7 +49,7 @@ class Face:
     def stream(self, ref: Any, message: Any, **options: Any) -> Iterator[Iterator[Any]]:
         """The items of a stream; leaving the block early closes it."""
         reader = ref.stream(message, **options)
-        if hasattr(reader, "__enter__"):
+        if isinstance(reader, retinue.sync.StreamReader):
             with reader as items:
                 yield items
             return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, final, 
 
 import httpx
 
+from retinue.actors.runtime.entering import EnteredAsync
 from retinue.actors.runtime.errors import AskTimeout, StreamClosed
 from retinue.actors.runtime.receipts import Receipt
 from retinue.client.address import check_path
@@ -127,7 +128,7 @@ class Connection:
         raise failure
 
 
-class Client(Face[Connection]):
+class Client(EnteredAsync, Face[Connection]):
     """A running system, as its gateway shows it: `async with rt.connect(url, token=token) as client: …`. Made by `connect`, which describes it."""
 
     async def __aenter__(self) -> Self:
@@ -252,7 +253,7 @@ class RemoteRef:
         return f"<RemoteRef {self.path} at {self._session.address.origin}>"
 
 
-class RemoteStream(Generic[E]):
+class RemoteStream(EnteredAsync, Generic[E]):
     """The reader's end of a stream: an async context manager and iterator. It always sees an end: of the iteration, or an error. Leaving early cancels the handler.
 
     A read that is cancelled ends the stream.
@@ -340,7 +341,7 @@ class RemoteStream(Generic[E]):
                 reading.feed(b"" if data is None else data)
 
 
-class RemoteWatch:
+class RemoteWatch(EnteredAsync):
     """A watch on one actor: `await watch.wait()` returns its `RemoteTerminated`, however often it is called. An async context manager.
 
     Entered (`async with ref.watch() as watch: …`), it watches from the beginning of the block, so that nothing is missed before `wait`.

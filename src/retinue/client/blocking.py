@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final, overload
 
 import httpx
 
+from retinue.actors.runtime.entering import EnteredPlainly
 from retinue.actors.runtime.errors import AskTimeout, StreamClosed
 from retinue.actors.runtime.receipts import Receipt
 from retinue.client.address import check_path
@@ -125,7 +126,7 @@ class Connection:
         raise failure
 
 
-class Client(Face[Connection]):
+class Client(EnteredPlainly, Face[Connection]):
     """A running system, as its gateway shows it: `with connect(url, token=token) as client: …`. Made by `connect`; see `retinue.connect`."""
 
     def __enter__(self) -> Self:
@@ -221,7 +222,7 @@ class RemoteRef:
         return f"<RemoteRef {self.path} at {self._session.address.origin}>"
 
 
-class RemoteStream(Generic[E]):
+class RemoteStream(EnteredPlainly, Generic[E]):
     """The reader's end of a stream: a context manager and an iterator. It always sees an end: of the iteration, or an error. Leaving early cancels the handler."""
 
     def __init__(self, session: Session, connection: Connection, opening: Opening[E]) -> None:
@@ -288,7 +289,7 @@ class RemoteStream(Generic[E]):
                 reading.feed(b"" if data is None else data)
 
 
-class RemoteWatch:
+class RemoteWatch(EnteredPlainly):
     """A watch on one actor: `watch.wait()` returns its `RemoteTerminated`, however often it is called. A context manager."""
 
     def __init__(self, session: Session, connection: Connection, path: str) -> None:
