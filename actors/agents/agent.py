@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.actors.agents.agent_tools import seat_of
 from retinue.actors.agents.aggregators import Aggregator, Conversation, default_aggregator
@@ -57,6 +57,11 @@ class Agent(Front):
 
     Raises DefinitionError (to the spawner) for what cannot be an agent: it says which argument, and what would be right.
     """
+
+    __said_elsewhere__: ClassVar[dict[str, str]] = {
+        "description": "tells others what it is good for: give it to Agent.spec(…), rt.agent_tool(…), rt.Member(…) or rt.AddMember(…)"
+    }
+    """What an agent is given that its constructor does not take, and where that is said."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ def load_state_dict(state: object, paths: Iterable[str] = ("",)) -> dict[str, tu
         BadState: Anything else is not as it has to be; the text says where.
     """
     if not isinstance(state, Mapping):
-        raise BadState(f"the state is a {type(state).__name__}: give the dict that state_dict made")
+        raise BadState(f"the state is a {type(state).__name__}: give the dict that rt.GetState gave")
     version = state.get("version", VERSION)
     if type(version) is not int or not 1 <= version <= VERSION:
         raise BadState(

@@ -99,7 +99,7 @@ class Script:
         if line is None:
             if self._told == len(self._lines):
                 raise ScriptEnded(
-                    f"the script of the model has {len(self._lines)} lines and was asked for one more: "
+                    f"the script of the model has {len(self._lines)} line{'' if len(self._lines) == 1 else 's'} and was asked for one more: "
                     f"give it more lines, or a function that answers every request"
                 )
             line = self._lines[self._told]

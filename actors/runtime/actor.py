@@ -182,7 +182,9 @@ def _unknown(cls: type[Actor], unknown: Iterable[str], known: Iterable[str]) -> 
     meant = [found[0] for name in unknown for found in [get_close_matches(name, taken, n=1)] if found]
     meaning = f"did you mean {', '.join(f'{name}=' for name in meant)}? It" if meant else "it"
     named = ", ".join(f"{name}=" for name in unknown)
-    return f"the constructor of {cls.__qualname__} does not take {named}: {meaning} takes {', '.join(taken) or 'nothing'}. {SPAWN_TAKES}"
+    elsewhere: Mapping[str, str] = getattr(cls, "__said_elsewhere__", {})
+    advice = "".join(f". {name}= {elsewhere[name]}" for name in unknown if name in elsewhere)
+    return f"the constructor of {cls.__qualname__} does not take {named}: {meaning} takes {', '.join(taken) or 'nothing'}. {SPAWN_TAKES}{advice}"
 
 
 def check_arguments(cls: type[Actor], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:

@@ -125,6 +125,11 @@ class Roster:
         """The place of a member. Raises NoSuchMember."""
         found = self.places.get(name) if isinstance(name, str) else None
         if found is None:
+            if not isinstance(name, str):
+                theirs = name.name if isinstance(name, Member) else next(iter(self.places), "writer")
+                raise NoSuchMember(
+                    f"{self.path} was given a {type(name).__name__} for a member: give its name, a str such as {theirs!r:.100}"
+                )
             shown = repr(name)[:100]
             raise NoSuchMember(f"{self.path} has no member {shown}{near(name, self.places)}", name=str(name)[:100])
         return found

@@ -172,7 +172,9 @@ class Silent(rt.Team):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("kind", "told"), [(Unawaited, "write `return await run.ask"), (Silent, "returned nothing, for it ends without `return`")])
+@pytest.mark.parametrize(
+    ("kind", "told"), [(Unawaited, "write `return await run.ask"), (Silent, "returned nothing, for it ends without `return`")]
+)
 async def test_a_run_that_gives_no_answer_is_told_what_is_missing(kind: type[rt.Team], told: str) -> None:
     async with rt.ActorSystem("answers") as system:
         team = await system.spawn(kind, MEMBERS)
@@ -217,3 +219,33 @@ async def test_what_an_authors_function_raises_has_a_note_that_says_which_option
         with pytest.raises(AttributeError) as caught:
             await team.ask(rt.AgentMessage(["a", "b"]))
     assert f"raised in {where} of /user/team" in caught.value.__notes__
+
+
+class Mistaken(rt.Team):
+    async def forward(self, run: rt.TeamRun) -> rt.AgentMessage:
+        member: Any = run.member("ann")
+        return await run.ask(member, run.message)
+
+
+async def test_a_member_that_is_asked_by_what_is_no_name_is_told_its_name() -> None:
+    async with rt.ActorSystem("names") as system:
+        team = await system.spawn(Mistaken, MEMBERS, name="team")
+        with pytest.raises(rt.NoSuchMember, match="/user/team was given a Member for a member: give its name, a str such as 'ann'"):
+            await team.ask("hi")
+
+
+async def test_where_the_description_of_an_agent_is_given_is_said_to_who_spawns_one_with_it() -> None:
+    async with rt.ActorSystem("names") as system:
+        spawn: Any = system.spawn
+        with pytest.raises(
+            rt.DefinitionError, match=r"description= tells others what it is good for: give it to Agent\.spec\(…\), rt\.agent_tool"
+        ):
+            await spawn(rt.Agent, model="scripted:hi", description="Knows history.")
+
+
+def test_what_is_no_event_has_no_innermost_one() -> None:
+    wrong: Any = "x"
+    with pytest.raises(rt.DefinitionError, match=r"innermost was given a str: give an event of agent\.stream"):
+        rt.innermost(wrong)
+    with pytest.raises(rt.DefinitionError, match="innermost was given a int"):
+        rt.innermost(rt.FromMember("a", 1))  # type: ignore[arg-type]
