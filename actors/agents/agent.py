@@ -16,6 +16,7 @@ from retinue.actors.agents.names import own_name
 from retinue.actors.agents.output import TOOL_NAME, choose_mode, output_type
 from retinue.actors.agents.phases import PHASES
 from retinue.actors.agents.session import Session
+from retinue.actors.agents.teams.arguments import check_call
 from retinue.actors.runtime.ref import Ref
 from retinue.capabilities.artifacts import ArtifactStore
 from retinue.security.errors import DefinitionError
@@ -101,6 +102,10 @@ class Agent(Front):
             )
         if not callable(aggregator):
             raise DefinitionError(f"Agent(aggregator=…) is a {type(aggregator).__name__}: give a function of the conversation")
+        if aggregator is not default_aggregator:
+            check_call(aggregator, ("the conversation",), "Agent(aggregator=…)", "let it take one argument, an rt.Conversation")
+        if not isinstance(instructions, str):
+            check_call(instructions, ("the conversation",), "Agent(instructions=…)", "let it take one argument, an rt.Conversation")
         if limits is not None and not isinstance(limits, RunLimits):
             raise DefinitionError(f"Agent(limits=…) is a {type(limits).__name__}: give rt.RunLimits(model_calls=10)")
         super().__init__(sessions, session_idle)

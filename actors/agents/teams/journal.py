@@ -16,14 +16,12 @@ from retinue.actors.agents.errors import TeamDiverged, TeamError
 from retinue.actors.agents.keys import session_of
 from retinue.actors.agents.leaving import Left
 from retinue.actors.agents.message import Cancel, ClearMemory
-from retinue.actors.agents.teams.tree_limits import reaches_a_limit
 from retinue.actors.runtime.ref import Ref
 
 if TYPE_CHECKING:
     from retinue.actors.agents.errors import RunParked
     from retinue.actors.agents.leaving import Owner
     from retinue.actors.agents.teams.roster import Place
-    from retinue.actors.runtime.context import ActorContext
     from retinue.security.approvals import ApprovalRequest
     from retinue.security.errors import ApprovalRequired
 
@@ -113,7 +111,7 @@ class Journal:
         seen: Which members the run has seen before which step.
         everyone: The same with those that are paused.
         hands_nothing: Members that have refused to be given handoffs, before they did anything.
-        limits: Errors that were limits of the run itself.
+        limited: Whether a step has come to the run's own limits, and `forward` goes on all the same.
         known: Members as the run has looked them up: of those that were removed since, it knows what they were.
         retried: Steps that had failed, and are asked once more: what follows them may be another way than before.
         dropped: What waited on such a way, and is no part of the run any more.
@@ -121,7 +119,7 @@ class Journal:
         strays: Parked runs that are no part of this one and stood in its way, and who was asked when they did.
     """
 
-    __slots__ = ("dropped", "entries", "everyone", "hands_nothing", "known", "limits", "passing", "retried", "seen", "strays")
+    __slots__ = ("dropped", "entries", "everyone", "hands_nothing", "known", "limited", "passing", "retried", "seen", "strays")
 
     def __init__(self) -> None:
         self.entries: dict[Number, Entry] = {}
@@ -129,7 +127,7 @@ class Journal:
         self.everyone: dict[Number, tuple[str, ...]] = {}
         self.hands_nothing: set[str] = set()
         self.known: dict[str, Any] = {}
-        self.limits: list[Exception] = []
+        self.limited = False
         self.retried: set[Number] = set()
         self.dropped: list[ParkedAsk] = []
         self.strays: dict[str, Place] = {}
@@ -140,7 +138,7 @@ class Journal:
         other = Journal()
         other.strays, other.everyone, other.hands_nothing = dict(self.strays), dict(self.everyone), set(self.hands_nothing)
         other.entries, other.seen, other.known = dict(self.entries), dict(self.seen), dict(self.known)
-        other.limits = list(self.limits)
+        other.limited = self.limited
         other.retried, other.dropped, other.passing = set(self.retried), list(self.dropped), self.passing
         return other
 
@@ -168,13 +166,6 @@ class Journal:
             messages.append((ref_of(one.whom), Cancel(session_of(run), run, subject, tenant)))
         messages += [(place.member.ref, ClearMemory(session, subject, tenant, recursive=True)) for place, session in self.passing]
         return Left(owner, messages, self.asked)
-
-    def limits_among(self, errors: Collection[Exception], ctx: ActorContext) -> list[Exception]:
-        """Those that are limits of the run itself; when it is run again, those that were."""
-        for error in errors:
-            if reaches_a_limit(error, ctx) and not any(error is one for one in self.limits):
-                self.limits.append(error)
-        return [error for error in errors if any(error is one for one in self.limits)]
 
     def holder(self, run: str) -> tuple[Number, Failed] | None:
         """The step that has failed when it went on with a run which is set aside still."""
@@ -212,6 +203,7 @@ class Journal:
         """Steps that have ended in these errors are as they were before: when the run goes on, they are asked once more."""
         for number, entry in list(self.entries.items()):
             if isinstance(entry, Failed) and any(entry.error is error for error in errors):
+                self.limited = False
                 self.retried.add(number)
                 if entry.was is None:
                     del self.entries[number]

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from retinue.actors.agents.teams.roster import Place, Roster
     from retinue.actors.agents.teams.team_session import TeamSession
     from retinue.actors.agents.teams.team_state import TeamState
-    from retinue.actors.agents.teams.tree_limits import TreeLimits
+    from retinue.actors.agents.teams.tree_limits import Tree, TreeLimits
     from retinue.actors.llm.messages import Complete, Completion
     from retinue.actors.llm.usage import Usage
 
@@ -82,7 +82,7 @@ class TeamRun:
 
     __slots__ = (
         "_flying", "_history", "_home", "_landed", "_late", "_old", "_resuming", "_roster", "_streamed", "_task", "_together", "_visited", "_wait", "exit_at",
-        "journal", "message", "name", "path", "session", "state", "told", "usage",
+        "journal", "message", "name", "path", "session", "state", "told", "trees", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +107,7 @@ class TeamRun:
         self.path = roster.path
         self.journal = journal
         self.usage: Usage | None = None
+        self.trees: Sequence[Tree] = ()
         self._home = home
         self._roster = roster
         self._history = before.items
@@ -223,8 +224,7 @@ class TeamRun:
         Args:
             asks: Whom, and what.
             at_once: How many of them at the same time; default 8.
-            errors: "raise": when all have ended, the first error in their order is raised. "return": an error stands in the place of its answer; but a limit of the run
-                itself (its TreeLimits, the asker's budget and deadline) is raised all the same, for nothing that comes after it can go better.
+            errors: "raise": when all have ended, the first error in their order is raised. "return": an error stands in the place of its answer, limits too.
             timeout: Seconds that each may take.
 
         Returns:
@@ -253,9 +253,7 @@ class TeamRun:
         if any(isinstance(outcome, Parking) for outcome in outcomes):
             raise Parking
         lost = [outcome.error for outcome in outcomes if isinstance(outcome, Failure)]
-        if errors == "return":
-            lost = self.journal.limits_among(lost, self._home.ctx)
-        if lost:
+        if errors == "raise" and lost:
             self._together.append(lost)
             raise lost[0]
         return [outcome.error if isinstance(outcome, Failure) else outcome for outcome in outcomes]
@@ -383,6 +381,7 @@ class TeamRun:
             raise Parking from None
         except Exception as error:
             entries[number] = Failed(what, error, entry)
+            self.journal.limited = self.journal.limited or any(tree.ends(error) for tree in self.trees)
             raise
         entries[number] = Answered(what, answer)
         return _own(answer)
@@ -557,10 +556,10 @@ class TeamRun:
 
     def _answer(self, said: object) -> AgentMessage:
         if isinstance(said, str):
-            return AgentMessage(said, self.name, None, self.session, usage=self.usage)
+            return AgentMessage(said, self.name, None, self.session, usage=self.usage, partial=self.journal.limited)
         if not isinstance(said, AgentMessage):
             raise TeamError(f"{self.path}: its forward {_returned(said)}")
-        answer: AgentMessage = _evolved(said, session=self.session, usage=self.usage)
+        answer: AgentMessage = _evolved(said, session=self.session, usage=self.usage, partial=said.partial or self.journal.limited)
         return answer
 
     def data(self) -> Mapping[str, Any]:

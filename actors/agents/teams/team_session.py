@@ -177,6 +177,7 @@ class TeamSession(Session):
         settled = False
         try:
             trees.extend(Tree(self.ctx, one, self._team.path) for one in limits)
+            run.trees = trees
             answer = await run.carry_out(self._team.forward)
             if answer is None and not any(one.requests for one in run.journal.waiting):  # it waited for what has ended beside it
                 team = self._team
@@ -191,6 +192,7 @@ class TeamSession(Session):
                     wait=wait,
                     exit_at=run.exit_at,
                 )
+                run.trees = trees
                 answer = await run.carry_out(team.forward)
             if answer is None:
                 settled = True

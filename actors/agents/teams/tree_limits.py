@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from retinue.actors.runtime.context import ActorContext
 
-__all__ = ["Tree", "TreeLimits", "reaches_a_limit"]
+__all__ = ["Tree", "TreeLimits"]
 
 _RESOURCES: Final = {"calls": "calls", "tokens": "tokens", "cost": "cost_usd"}
 
@@ -114,6 +114,10 @@ class Tree:
         reached.__cause__ = error
         return reached
 
+    def ends(self, error: Exception) -> bool:
+        """Whether it was one of these limits."""
+        return self._reached(error) is not None
+
     def _taken(self) -> str:
         if not self._accounts:
             return ""
@@ -146,14 +150,6 @@ class Tree:
             cost_usd=None if cost is None else decimal_text(cost, 6),
             seconds=given.seconds,
         )
-
-
-def reaches_a_limit(error: Exception, ctx: ActorContext) -> bool:
-    """Whether an error is the end of what the present turn may use at all, and not of what one of those whom it asks may."""
-    security = ctx.security
-    if isinstance(error, BudgetExceeded):
-        return error.account is None or any(error.account == account.id for account in security.accounts)
-    return isinstance(error, Expired | AskTimeout) and ctx._cell.kernel.authority.expired(security)
 
 
 def _least(wanted: bool, values: Iterable[int]) -> int | None:

@@ -98,58 +98,10 @@ async def test_functions_that_take_more_by_default_or_do_not_say_what_they_take_
         assert (await (await system.spawn(rt.Parallel, [SPEC], combine=lambda *answers: "y")).ask("x")).content == "y"
 
 
-# -- limits of the run itself ----------------------------------------------------------------------------------------------------------------------------------
-
-
-async def filtered(run: rt.TeamRun) -> str:
-    """What an author may write who expects that some members fail."""
-    found = await run.gather([(name, "x") for name in run.members], errors="return")
-    return f"{sum(isinstance(each, rt.AgentMessage) for each in found)} of {len(found)}"
-
-
-@pytest.mark.parametrize("whose", ["run", "team", "asker"])
-async def test_a_limit_of_the_run_itself_is_no_error_in_a_list(whose: str) -> None:
-    limits = rt.TreeLimits(calls=1)
-    async with rt.ActorSystem("limits") as system:
-        team = await system.spawn(Made, [SPEC, SPEC, SPEC], filtered, limits=limits if whose == "team" else None)
-        if whose == "asker":
-            with pytest.raises(rt.BudgetExceeded):
-                await team.ask("x", context=system.authority.mint("ann", ["**"]).narrow(rt.limit(calls=1)))
-        else:
-            with pytest.raises(rt.RunLimitReached) as caught:
-                await team.ask("x" if whose == "team" else rt.Run("x", limits=limits))
-            assert caught.value.limit == "tree.calls"
-
-
-async def test_the_seconds_of_the_run_itself_are_no_error_in_a_list() -> None:
-    from team_players import Waiting
-
-    async with rt.ActorSystem("limits") as system:
-        team = await system.spawn(Made, [await system.spawn(Waiting, [], []), SPEC], filtered)
-        with pytest.raises(rt.RunLimitReached) as caught:
-            await team.ask(rt.Run("x", limits=rt.TreeLimits(seconds=0.2)))
-        assert caught.value.limit == "tree.seconds"
-
-
-async def test_a_limit_of_a_members_own_stands_in_the_list() -> None:
-    async with rt.ActorSystem("limits") as system:
-        poor = rt.Agent.spec(model="scripted:hi", grant=["**", rt.limit(calls=0)])
-        small = rt.Sequential.spec([SPEC], limits=rt.TreeLimits(calls=0))
-        team = await system.spawn(Made, [poor, small, SPEC], filtered)
-        assert (await team.ask("x")).content == "1 of 3"
-
-
-async def test_an_author_who_expects_it_takes_what_there_is_by_functions_of_his_own() -> None:
-    async def forward(run: rt.TeamRun) -> str:
-        async def one(name: str) -> str | None:
-            try:
-                return str((await run.ask(name, "x")).content)
-            except rt.BudgetExceeded:
-                return None
-
-        found = await run.together([functools.partial(one, name) for name in run.members])
-        return f"{sum(each is not None for each in found)} of {len(found)}"
-
-    async with rt.ActorSystem("limits") as system:
-        team = await system.spawn(Made, [SPEC, SPEC, SPEC], forward)
-        assert (await team.ask(rt.Run("x", limits=rt.TreeLimits(calls=2)))).content == "2 of 3"
+@pytest.mark.parametrize("option", ["instructions", "aggregator"])
+async def test_an_agents_own_functions_are_looked_at_too(option: str) -> None:
+    async with rt.ActorSystem("slips") as system:
+        with pytest.raises(
+            rt.DefinitionError, match=rf"Agent\({option}=…\) is given the function two\(one, other\), and calls it with the conversation"
+        ):
+            await system.spawn(rt.Agent, model="scripted:hi", **{option: two})
