@@ -72,7 +72,7 @@ def expiry_of(delivery: Delivery) -> float:
 def handed_on(delivery: Delivery, postmark: Postmark) -> Postmark:
     """The postmark of a request that was handed on, as `delivery`, with what its first message had: the deadline stays, unless the authority ends before."""
     copy = Postmark(postmark.approvals, passed_on(postmark))
-    copy.deadline, copy.bounded = postmark.deadline, postmark.bounded
+    copy.deadline, copy.bounded, copy.hints = postmark.deadline, postmark.bounded, postmark.hints
     expiry = expiry_of(delivery)
     if copy.deadline is not None and expiry < copy.deadline:
         copy.deadline, copy.bounded = expiry, True

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_STATE",
     "NO_SPAN",
+    "UNSEEN",
     "Tracer",
     "TurnSpan",
     "hinted",
@@ -31,6 +32,7 @@ __all__ = [
     "ready",
     "sent_in",
     "trace_of",
+    "unseen",
 ]
 
 MOST_STATE: Final = 512
@@ -44,6 +46,10 @@ incoming_state: ContextVar[str | None] = ContextVar("retinue_incoming_state", de
 
 hinted: ContextVar[Mapping[str, str] | None] = ContextVar("retinue_span_hints", default=None)
 """Attributes for the span of the next message that is sent, which only its sender knows."""
+
+
+UNSEEN: Final[Mapping[str, str]] = {}
+"""The hint for a message that is the housekeeping of whoever sends it: it has no span, and what it sets going are children of its sender's."""
 
 
 class TurnSpan:
@@ -156,6 +162,12 @@ def sent_in(kernel: Kernel, turn: Delivery | None) -> str | None:
     if kernel.tracer is not None:
         return kernel.tracer.sent_in(turn)
     return None if turn is None else trace_of(turn)
+
+
+def unseen(kernel: Kernel) -> None:
+    """The next message that is sent here has no span."""
+    if kernel.tracer is not None:
+        hinted.set(UNSEEN)
 
 
 def ready(tracing: object) -> Tracing:

@@ -16,7 +16,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.sdk.trace.sampling import Decision
 
-from retinue.actors.runtime.tracing import Tracer, incoming, incoming_state, trace_of
+from retinue.actors.runtime.tracing import UNSEEN, Tracer, incoming, incoming_state, trace_of
 from retinue.actors.tracing import names
 from retinue.actors.tracing.contexts import FromOutside, is_sampled, parsed, state_of, written
 from retinue.actors.tracing.spans import LiveSpan, QuietSpan
@@ -132,7 +132,7 @@ class OpenTelemetryTracer(Tracer):
             if postmark is None:
                 postmark = delivery.postmark = Postmark()
             came = postmark.trace
-            if came is not None and self._sampler is not None and not is_sampled(came):
+            if came is not None and (postmark.hints is UNSEEN or (self._sampler is not None and not is_sampled(came))):
                 self._begin_quietly(delivery, postmark, came)
                 return
             message, cls, security = delivery.message, cell.spec.cls, delivery.context

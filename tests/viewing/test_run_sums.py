@@ -34,6 +34,25 @@ def test_a_run_is_summed_up(tmp_path: Path) -> None:
     assert [(one.source, one.target, one.reason) for one in summary.handoffs] == [("writer", "critic", "done")]
 
 
+def test_each_model_call_is_that_agents_who_made_it_so_that_the_agents_add_up_to_the_run(tmp_path: Path) -> None:
+    spans = Spans(tmp_path)
+    top = team(spans)
+    model(spans, 3950, 3990, top, tokens=(5, 1), cost=None)
+    within = spans.add("Note", 3950, 3960, parent=top)
+    model(spans, 3951, 3959, within, tokens=(7, 2), cost=9)
+    spans.close()
+    summary = summary_of(tmp_path)
+    found = {line.name: (line.calls, line.model_calls, tokens(line), cost(line)) for line in summary.by_agent}
+    assert found == {
+        "team": (1, 2, "12 → 3", "≥ $0.000009"),
+        "writer": (1, 1, "812 → 120", "$0.003"),
+        "critic": (1, 1, "400 → 80", "$0.0012"),
+    }
+    data = data_of(summary)
+    for name in ("input_tokens", "output_tokens", "cost_micro_usd", "model_calls"):
+        assert sum(line[name] for line in data["by_agent"]) == data[name]
+
+
 def test_tokens_and_cost_that_a_run_repeats_of_its_calls_are_counted_once(tmp_path: Path) -> None:
     spans = Spans(tmp_path)
     top = spans.add("invoke_agent a", 0, 9, kind="agent", attributes={"gen_ai.usage.input_tokens": 100, "retinue.cost_micro_usd": 250})

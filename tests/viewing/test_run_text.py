@@ -30,8 +30,8 @@ def test_a_run_is_drawn_with_what_went_on_at_once(tmp_path: Path) -> None:
         "tokens 1,212 → 200, cost $0.0042\n"
         "  model gpt-4.1: 2 calls, 4.38 s, tokens 1,212 → 200, cost $0.0042\n"
         "  agent team: 1 call, 4 s\n"
-        "  agent critic: 1 call, 3.4 s\n"
-        "  agent writer: 1 call, 2.09 s\n"
+        "  agent critic: 1 call, 3.4 s, tokens 400 → 80, cost $0.0012\n"
+        "  agent writer: 1 call, 2.09 s, tokens 812 → 120, cost $0.003\n"
         "  tool search: 1 call, 790 ms, 1 error\n"
         "  handed over: writer → critic: done\n"
         "\n"
@@ -111,6 +111,23 @@ def test_hand_overs_and_consents_are_told_in_the_head_and_at_their_place(tmp_pat
     assert "consent apr_1: pending" in text
     assert "goes on, or began, in bbbbbbbb" in text
     assert "· waits for consent: apr_1" in text
+
+
+def test_a_run_within_in_another_session_says_so_on_its_line(tmp_path: Path) -> None:
+    spans = Spans(tmp_path)
+    top = spans.add("invoke_agent m", 0, 9, kind="agent", attributes={"gen_ai.conversation.id": "0"})
+    for number in (1, 2):
+        piece = spans.add(
+            "invoke_agent mapper", number, 8, parent=top, kind="agent", attributes={"gen_ai.conversation.id": f"0:piece-{number}\n"}
+        )
+        spans.add(
+            "invoke_agent helper", number + 1, 7, parent=piece, kind="agent", attributes={"gen_ai.conversation.id": f"0:piece-{number}\n"}
+        )
+    spans.add("invoke_agent reducer", 8, 9, parent=top, kind="agent", attributes={"gen_ai.conversation.id": "0"})
+    spans.close()
+    lines = list(shown(summary_of(tmp_path), 100))
+    lines = lines[lines.index("") + 1 :]
+    assert [line.partition("  session ")[2] for line in lines] == ["", r"0:piece-1\n", "", r"0:piece-2\n", "", ""]
 
 
 @pytest.mark.parametrize("name", sorted(ODD_ROWS))

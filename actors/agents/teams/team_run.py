@@ -42,6 +42,7 @@ from retinue.actors.llm.usage import used_too
 from retinue.actors.runtime.asking import time_left
 from retinue.actors.runtime.current import current
 from retinue.actors.runtime.ref import Ref
+from retinue.actors.runtime.tracing import unseen
 from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import ApprovalRequired
 
@@ -296,6 +297,7 @@ class TeamRun:
 
         async def clear() -> None:
             ref = self._roster.place(member).member.ref
+            unseen(self._home._cell.kernel)
             try:
                 await ref.ask(ClearMemory(session, recursive=True))
             except Unhandled:  # it remembers nothing

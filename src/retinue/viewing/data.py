@@ -53,10 +53,7 @@ def lines_data(summary: Summary) -> dict[str, Any]:
     """What each model, agent and tool adds to."""
     groups = {"by_model": summary.by_model, "by_agent": summary.by_agent, "by_tool": summary.by_tool}
     return {
-        name: [
-            {"name": line.name, "calls": line.calls, "errors": line.errors, "ns": line.ns, **(_amounts(line) if name == "by_model" else {})}
-            for line in lines
-        ]
+        name: [{"name": line.name, "calls": line.calls, "errors": line.errors, "ns": line.ns, **_used(name, line)} for line in lines]
         for name, lines in groups.items()
     }
 
@@ -68,6 +65,7 @@ def span_data(node: Node) -> dict[str, Any]:
         "span": span.span_id,
         "parent": span.parent_id or None,
         "depth": node.depth,
+        "session": node.session or None,
         "name": span.name,
         "kind": span.kind,
         "started_ns": span.started_ns,
@@ -84,6 +82,12 @@ def span_data(node: Node) -> dict[str, Any]:
 def data_of(summary: Summary, states: Mapping[str, str] | None = None) -> dict[str, Any]:
     """All of a run: in short, and its spans, each before those that it caused."""
     return {**summary_data(summary, states), **lines_data(summary), "tree": [span_data(node) for node in walked(summary.roots)]}
+
+
+def _used(group: str, line: Line) -> dict[str, Any]:
+    if group == "by_tool":
+        return {}
+    return {"model_calls": line.model_calls, **_amounts(line)} if group == "by_agent" else _amounts(line)
 
 
 def _amounts(line: Line) -> dict[str, Any]:

@@ -278,7 +278,7 @@
     pair(list, "status", span.u);
     pair(list, "took", span.e === null ? "not ended" : length(Math.max(0, span.e - span.s)));
     pair(list, "begins", "+" + length(Math.max(0, span.s)) + " (" + stamp(span.s) + ")");
-    pair(list, "tokens, cost", span.t);
+    pair(list, span.k === 1 ? "tokens, cost" : "where", span.t);
     pair(list, "system", span.y);
     pair(list, "span", span.i);
     side.append(list);

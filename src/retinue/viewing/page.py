@@ -140,10 +140,9 @@ def _sums(summary: Summary, states: Mapping[str, str]) -> Iterator[str]:
     tables = [
         _table(
             ("model", "calls", "tokens", "cost", "time", "errors"),
-            ((*_line(line), tokens(line), cost(line)) for line in summary.by_model),
-            models=True,
+            (_used(line) for line in summary.by_model),
         ),
-        _table(("agent", "runs", "time", "errors"), map(_line, summary.by_agent)),
+        _table(("agent", "runs", "tokens", "cost", "time", "errors"), (_used(line) for line in summary.by_agent)),
         _table(("tool", "calls", "time", "errors"), map(_line, summary.by_tool)),
     ]
     handoffs = [[*_linked(one.span_id, f"{one.source} → {one.target}"), _text(one.reason)] for one in summary.handoffs]
@@ -165,11 +164,14 @@ def _line(line: Line) -> tuple[str, ...]:
     return line.name, f"{line.calls:,}", length(line.ns), f"{line.errors:,}"
 
 
-def _table(head: Sequence[str], lines: Iterable[tuple[str, ...]], *, models: bool = False) -> str:
-    rows = []
-    for name, calls, time, errors, *amounts in lines:
-        cells = (calls, *amounts, time, errors) if models else (calls, time, errors)
-        rows.append([_text(name), *(_text(cell) for cell in cells)])
+def _used(line: Line) -> tuple[str, ...]:
+    """The same with what its own model calls took."""
+    name, calls, *others = _line(line)
+    return name, calls, *((tokens(line), cost(line)) if line.model_calls else ("", "")), *others
+
+
+def _table(head: Sequence[str], lines: Iterable[tuple[str, ...]]) -> str:
+    rows = [[_text(cell) for cell in line] for line in lines]
     return _plain(head, rows, numbers=True)
 
 
@@ -219,7 +221,7 @@ def _data(summary: Summary) -> dict[str, Any]:
 
 def _span(node: Node, began_ns: int, room: _Room) -> dict[str, Any]:
     span = node.span
-    details = details_of(span)
+    details = details_of(node)
     return {
         "i": room.text(span.span_id),
         "d": node.depth,

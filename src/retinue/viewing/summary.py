@@ -34,6 +34,7 @@ class Line:
         calls: How often.
         errors: How many of them failed.
         ns: Nanoseconds, added up.
+        model_calls: The calls of models that tokens and cost are of: a model's own; an agent's are those that nobody further within has made.
         input_tokens: Those known.
         output_tokens: Those known.
         tokens_unknown: Model calls whose tokens are not known.
@@ -45,6 +46,7 @@ class Line:
     calls: int = 0
     errors: int = 0
     ns: int = 0
+    model_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     tokens_unknown: int = 0
@@ -56,8 +58,12 @@ class Line:
         self.calls += 1
         self.errors += span.failed
         self.ns += span.duration_ns or 0
-        if span.kind != "model":
-            return
+        if span.kind == "model":
+            self.add_use(span)
+
+    def add_use(self, span: Span) -> None:
+        """Counts what a model call used up."""
+        self.model_calls += 1
         used, said = span.number("gen_ai.usage.input_tokens"), span.number("gen_ai.usage.output_tokens")
         self.input_tokens += used or 0
         self.output_tokens += said or 0
@@ -69,12 +75,12 @@ class Line:
     @property
     def tokens_known(self) -> bool:
         """Whether the tokens of any call are known, or there was no call."""
-        return self.tokens_unknown < self.calls or not self.calls
+        return self.tokens_unknown < self.model_calls or not self.model_calls
 
     @property
     def cost_known(self) -> bool:
         """Whether the cost of any call is known, or there was no call."""
-        return self.cost_unknown < self.calls or not self.calls
+        return self.cost_unknown < self.model_calls or not self.model_calls
 
 
 @attrs.frozen
@@ -129,7 +135,7 @@ class Summary:
         errors: Spans that failed.
         by_model: A line for each model.
         by_tool: A line for each tool.
-        by_agent: A line for each agent.
+        by_agent: A line for each agent, with what the model calls took that it made itself: each is one agent's.
         approvals: What was waited for, in order.
         handoffs: Hand-overs, in order.
         runs: Ids of runs of agents that were parked or resumed.
@@ -167,14 +173,25 @@ class Summary:
 def summed(trace: Trace) -> Summary:
     """The run in short."""
     roots = grown(trace.spans)
-    spans = [node.span for node in walked(roots)]
+    nodes = list(walked(roots))
+    spans = [node.span for node in nodes]
     root = _root(roots)
     lines: dict[str, dict[str, Line]] = {"model": {}, "tool": {}, "agent": {}}
     total = {kind: Line(kind) for kind in lines}
-    for span in spans:
+    around: list[Line | None] = []  # by depth, the agent in whose run a span is
+    for node in nodes:
+        span = node.span
+        del around[node.depth :]
+        agent = around[-1] if around else None
         if span.kind in lines:
             total[span.kind].add(span)
-            _line(lines[span.kind], _name(span)).add(span)
+            line = _line(lines[span.kind], _name(span))
+            line.add(span)
+            if span.kind == "agent":
+                agent = line
+            elif span.kind == "model" and agent is not None:
+                agent.add_use(span)
+        around.append(agent)
     approvals = tuple(_approvals(spans))
     ends = [span.ended_ns for span in spans if span.ended_ns is not None]
     return Summary(

@@ -52,7 +52,7 @@ def shown(
     bar = max(10, min(40, width - room - _TIME - 26))
     for label, indent, node in chosen:
         span = node.span
-        yield f"{_fitted(label, room)} {length(span.duration_ns):>{_TIME}}  {_bar(span, summary, bar)}  {details_of(span)}".rstrip()
+        yield f"{_fitted(label, room)} {length(span.duration_ns):>{_TIME}}  {_bar(span, summary, bar)}  {details_of(node)}".rstrip()
         for note in _notes(node):
             yield f"{indent}{note}"
     if len(chosen) < len(labels):
@@ -80,7 +80,7 @@ def _head(summary: Summary, states: Mapping[str, str]) -> Iterator[str]:
         yield f"tokens {tokens(summary.models)}, cost {cost(summary.models)}"
     for what, lines in (("model", summary.by_model), ("agent", summary.by_agent), ("tool", summary.by_tool)):
         for line in lines[:_MOST_ITEMS]:
-            yield f"  {what} {harmless(line.name)}: {_line(line, models=what == 'model')}"
+            yield f"  {what} {harmless(line.name)}: {_line(line)}"
         if len(lines) > _MOST_ITEMS:
             yield f"  … {counted(len(lines) - _MOST_ITEMS, f'more {what}')}"
     for handoff in summary.handoffs[:_MOST_ITEMS]:
@@ -105,9 +105,9 @@ def _whose(root: Span) -> Iterator[tuple[str, str]]:
             yield what, text
 
 
-def _line(line: Line, *, models: bool) -> str:
+def _line(line: Line) -> str:
     parts = [counted(line.calls, "call"), length(line.ns)]
-    if models:
+    if line.model_calls:
         parts += [f"tokens {tokens(line)}", f"cost {cost(line)}"]
     if line.errors:
         parts.append(counted(line.errors, "error"))
@@ -159,14 +159,18 @@ def _bar(span: Span, summary: Summary, cells: int) -> str:
 
 RESULT: Final = "gen_ai.tool.call.result"
 
+LONGEST_SESSION: Final = 100
+"""Characters that are shown of a session's name."""
+
 LONGEST: Final = 300
 """Characters that are shown of a tool's error."""
 
 
-def details_of(span: Span) -> str:
-    """What a span's line says of it beside its name and time."""
+def details_of(node: Node) -> str:
+    """What a span's line says of it beside its name and time: what a model used up; in which session an agent ran, where that is another than that of the run around it."""
+    span = node.span
     if span.kind != "model":
-        return ""
+        return f"session {harmless(node.session[:LONGEST_SESSION])}" if node.session else ""
     line = Line("")
     line.add(span)
     return f"{tokens(line)} tokens, {cost(line)}"

@@ -24,12 +24,14 @@ class Node:
         depth: How many are above it.
         children: Those that it caused, by the time of their start.
         notes: What is odd about it, or its place.
+        session: Of an agent's run, its session, where that is another than that of the run around it; else "".
     """
 
     span: Span
     depth: int
     children: list[Node]
     notes: tuple[str, ...]
+    session: str = ""
 
 
 def grown(spans: Sequence[Span]) -> list[Node]:
@@ -59,16 +61,22 @@ def grown(spans: Sequence[Span]) -> list[Node]:
 def _plant(top: Span, caused: dict[str, list[Span]], by_id: dict[str, Span], seen: set[str]) -> Node:
     root = Node(top, 0, [], _notes(top, by_id, top=True))
     seen.add(top.span_id)
-    waiting = [root]
+    waiting = [(root, _session(top))]
     while waiting:  # not recursive: a chain may be as long as the run
-        node = waiting.pop()
+        node, around = waiting.pop()
         for span in sorted(caused.get(node.span.span_id, ()), key=_order):
             if span.span_id not in seen:
                 seen.add(span.span_id)
-                child = Node(span, node.depth + 1, [], _notes(span, by_id, top=False))
+                session = _session(span)
+                other = session if around and session != around else ""
+                child = Node(span, node.depth + 1, [], _notes(span, by_id, top=False), other)
                 node.children.append(child)
-                waiting.append(child)
+                waiting.append((child, session or around))
     return root
+
+
+def _session(span: Span) -> str:
+    return span.text("gen_ai.conversation.id") if span.kind == "agent" else ""
 
 
 def _order(span: Span) -> tuple[int, str]:

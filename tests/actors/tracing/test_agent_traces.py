@@ -259,3 +259,14 @@ async def test_an_edited_member_is_drawn_under_its_name(tmp_path: Path) -> None:
         await team.ask("Write")
     named = {span["gen_ai.agent.name"] for span in read_spans(tmp_path) if span.name.startswith("invoke_agent")}
     assert named == {"Sequential-1", "writer", "sessions"}
+
+
+async def test_the_sessions_of_pieces_are_forgotten_without_a_span_and_a_memory_that_somebody_clears_has_one(tmp_path: Path) -> None:
+    async with rt.ActorSystem("pieces", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+        model = await system.spawn(llm.Scripted, "ok", name="model")
+        team = await system.spawn(rt.MapReduce, mapper=rt.Agent.spec(model=model), reducer=lambda results: str(len(results)), name="team")
+        assert (await team.ask(rt.AgentMessage(["a", "b"]))).content == "2"
+        await team.ask(rt.ClearMemory())
+    spans = read_spans(tmp_path)
+    assert [each.name for each in spans if not each.name.startswith(("invoke_agent", "chat"))] == ["ClearMemory"]
+    assert len(spans) == 6
