@@ -38,7 +38,8 @@ def _cost(value: Any) -> str | None:
 
 @attrs.frozen(kw_only=True)
 class TreeLimits:
-    """How much a run may use together with all that it sets going. Over a limit it ends with `RunLimitReached`. None (the default): no limit of its own.
+    """How much a run may use together with all that it sets going. Over a limit it ends with `RunLimitReached`; where a team's `forward` goes on all the same, its answer
+    is `partial`. None (the default): no limit of its own.
 
     Attributes:
         calls: Calls of operations, those of models (`model.complete`) and of tools that require one.
