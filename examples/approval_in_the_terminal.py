@@ -55,11 +55,11 @@ def talk(system: ActorSystem, agent: Ref[rt.Agent], text: str) -> str:
     message: rt.AgentMessage | rt.Resume = rt.AgentMessage(text)
     while True:
         try:
-            return str(agent.ask(message).content)
+            return agent.ask(message).text
         except rt.ApprovalRequired as waiting:
             for request in waiting.requests:
                 decide(system, request)
-            message = rt.Resume(waiting.run or "")  # the session looks by itself for what was decided about its requests
+            message = rt.Resume(waiting)  # the session looks by itself for what was decided about its requests
 
 
 def main() -> None:

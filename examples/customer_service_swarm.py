@@ -119,7 +119,7 @@ def talk(system: ActorSystem, desk: Ref[rt.Swarm], customer: str, text: str) -> 
         except rt.ApprovalRequired as waiting:
             for request in waiting.requests:
                 decide(system, request)
-            message = rt.Resume(waiting.run or "")  # goes on with the member that waited; nobody is asked twice
+            message = rt.Resume(waiting)  # goes on with the member that waited; nobody is asked twice
         except rt.HandoffLimit as guard:
             print(f"  stopped by the guard {guard.limit!r}: {' > '.join(guard.way)}")
             return

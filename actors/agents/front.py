@@ -45,6 +45,8 @@ IDLE: Final = 900.0
 AT_ONCE: Final = 1_000
 """Sessions that may be at work at the same time, however few are remembered."""
 
+NO_RUN: Final = ". Where that is None, nobody has parked one: send the message once more, with approvals=[token]"
+
 
 class Front(Actor, TakesText[AgentMessage, AgentEvent]):
     """What agents and teams of agents have in common. Derive from `Agent` or `Team`, not from this.
@@ -261,5 +263,8 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
         session = session_of(run) if isinstance(run, str) else ""
         if not 1 <= len(session) <= MAX_SESSION:
             shown = repr(run)[:200]
-            raise NoSuchRun(f"{self._path}: {shown} is no run's id: give what ApprovalRequired.run says", run=shown)
+            raise NoSuchRun(
+                f"{self._path}: {shown} is no run's id: give the ApprovalRequired that an agent or a team has raised, or its run{NO_RUN if run is None else ''}",
+                run=shown,
+            )
         return session

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
+from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.events import ApprovalNeeded, HandedOff, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, UsageSoFar
 from retinue.actors.agents.handoffs import Handoff, handoffs_of
 from retinue.actors.agents.teams.tree_limits import TreeLimits
@@ -19,6 +20,11 @@ from retinue.actors.llm.usage import Usage
 from retinue.capabilities.tool_results import ToolErrorKind
 from retinue.mailbox.constructors import quicken
 from retinue.mailbox.messages import Request, Stream, message
+from retinue.security.errors import DefinitionError, RetinueError
+
+if TYPE_CHECKING:
+    from retinue.actors.agents.errors import RunParked
+    from retinue.security.errors import ApprovalRequired
 
 __all__ = [
     "LIMITS",
@@ -76,6 +82,12 @@ class AgentMessage(Request["AgentMessage"], Stream["AgentEvent"]):
     usage: Usage | None = None
     partial: bool = False
 
+    @property
+    def text(self) -> str:
+        """What is said, as a model is shown it: `content` where that is a str, "" for None, other data as JSON."""
+        content = self.content
+        return content if content.__class__ is str else content_text(content)
+
 
 @attrs.frozen
 class RunEnd:
@@ -108,11 +120,16 @@ AgentEvent: TypeAlias = (
 
 
 def innermost(event: AgentEvent) -> tuple[tuple[str, ...], AgentEvent]:
-    """Who says an event, and the event itself: the names of the members from the outermost to the innermost, () for whoever was streamed."""
+    """Who says an event, and the event itself: the names of the members from the outermost to the innermost, () for whoever was streamed.
+
+    Raises DefinitionError for what is no event of an agent's stream.
+    """
     path: list[str] = []
     while isinstance(event, FromMember):
         path.append(event.member)
         event = event.event
+    if not isinstance(event, AgentEvent):
+        raise DefinitionError(f"innermost was given a {type(event).__name__}: give an event of agent.stream(…)")
     return tuple(path), event
 
 
@@ -196,17 +213,25 @@ class Run(Request[AgentMessage], Stream["AgentEvent"]):
         ) -> None: ...
 
 
+def _run_of(run: Any) -> Any:
+    return getattr(run, "run", None) if isinstance(run, RetinueError) else run
+
+
 @message(name="retinue/Resume@1", timeout=TIMEOUT)
 class Resume(Request[AgentMessage], Stream["AgentEvent"]):
     """Go on with a run that was parked, after (some of) its tool calls were decided upon.
 
     Attributes:
-        run: The run's id, as `ApprovalRequired.run` gives it.
+        run: The run's id, as `ApprovalRequired.run` gives it; or that error itself, or the `RunParked`.
         wait_for_approvals: As for `Run`.
     """
 
-    run: str
+    run: str = attrs.field(converter=_run_of)
     wait_for_approvals: bool | None = None
+
+    if TYPE_CHECKING:  # `ApprovalRequired.run` is None where no agent asks, which the agent that is to go on with it says
+
+        def __init__(self, run: str | ApprovalRequired | RunParked | None, wait_for_approvals: bool | None = None) -> None: ...
 
 
 @message(timeout=TIMEOUT)

@@ -11,6 +11,7 @@ import retinue as rt
 from agent_players import agent_system, calls, read, results, said_to
 from approval_bank import move_clock
 from retinue import llm
+from team_players import Sender, parked_by
 
 
 class Post:
@@ -332,3 +333,27 @@ async def test_the_limits_of_a_run_go_on_where_they_were() -> None:
         assert [step.ok for step in results(await agent.ask(rt.GetMemory()))] == [True, False]
         with pytest.raises(rt.NoSuchRun):
             await agent.ask(rt.Resume(waiting.run))
+
+
+async def test_a_run_is_resumed_by_the_error_that_said_that_it_waits() -> None:
+    sender = Sender()
+    async with rt.ActorSystem("desk") as system:
+        agent = await system.spawn(rt.Agent, **(await sender.agent(system, "bob")).options)
+        waiting = await parked_by(agent, "go")
+        assert rt.Resume(waiting).run == waiting.run
+        with pytest.raises(rt.RunParked) as parked:
+            await agent.ask("go")
+        assert rt.Resume(parked.value) == rt.Resume(waiting.run)
+        await system.approvals.approve(waiting.request.id, reviewer="carol")
+        assert (await agent.ask(rt.Resume(waiting))).text == "yes"
+
+
+async def test_an_error_of_no_run_is_told_how_to_go_on_with_the_message_itself() -> None:
+    async with agent_system(["Hello!"]) as (_, agent):
+        with pytest.raises(rt.NoSuchRun, match=r"approvals=\[token\]"):
+            await agent.ask(rt.Resume(rt.ApprovalRequired("nobody has parked anything")))
+
+
+def test_the_text_of_a_message_is_what_a_model_is_shown() -> None:
+    assert rt.AgentMessage("Oslo").text == "Oslo" and rt.AgentMessage(None).text == ""
+    assert rt.AgentMessage({"city": "Tromsø", "people": [1, 2]}).text == '{"city": "Tromsø", "people": [1, 2]}'
