@@ -27,14 +27,14 @@ from retinue.capabilities.tool_results import ToolResult
 from retinue.security.errors import ApprovalRequired, AuthorityError, RetinueError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from retinue.actors.agents.definition import Seat
     from retinue.actors.agents.run import Turn
     from retinue.actors.llm.messages import ToolCall
     from retinue.security.approvals import ApprovalRequest
 
-__all__ = ["Decided", "give_up", "new_run_id", "park", "resume_call", "wait_for"]
+__all__ = ["Decided", "asking", "give_up", "new_run_id", "park", "resume_call", "wait_for"]
 
 LOOK_AGAIN: Final = 60.0
 """Seconds after which a run that waits looks at the desk once more, whatever it has heard."""
@@ -64,6 +64,15 @@ async def give_up(agent: Any, run: str, subject: str | None = None, tenant: str 
         return
 
 
+def asking(names: Iterable[tuple[str, Iterable[ApprovalRequest]]]) -> str:
+    """Who or what needs consent, in words: names, and of an agent within what it is that it wants to do."""
+    found: dict[str, None] = {}
+    for name, requests in names:
+        wants = dict.fromkeys(operation.removeprefix("tool.") for one in requests if (operation := one.binding.operation))
+        found[f"{name} ({', '.join(wants)})" if wants else name] = None
+    return ", ".join(found)
+
+
 async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[ParkedCall]) -> ApprovalRequired:
     """Sets the run aside; the error that its asker gets."""
     requests = tuple(request for call in waiting if not call.consented for request in call.requests)
@@ -75,7 +84,9 @@ async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
     if turn.streamed:
         await emit(ApprovalNeeded(requests, run))
     first = requests[0]
-    names = ", ".join(dict.fromkeys(call.call.name for call in waiting if call.requests and not call.consented))
+    names = asking(
+        (call.call.name, call.requests if call.inner is not None else ()) for call in waiting if call.requests and not call.consented
+    )
     return ApprovalRequired(
         f"{turn.d.path}: {names} needs a person's approval ({', '.join(request.id for request in requests)}); nothing of that was done. When it is decided, go on "
         f"with ask(rt.Resume({run!r}), approvals=[token])",

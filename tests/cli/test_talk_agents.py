@@ -154,3 +154,21 @@ def test_errors_of_agents_and_models_cross_as_what_they_are(shop: RunningShop) -
     refused = CliRunner().invoke(main, ["ask", shop.url, office.path, "hi", "--token", shop.token("tool.*")])
     assert refused.exit_code == 1
     assert "model.complete" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["ask", "stream"])
+def test_a_session_whose_last_run_waits_says_the_commands_that_go_on_with_it_and_that_give_it_up(shop: RunningShop, command: str) -> None:
+    office = Office(shop, [MAIL, "Done."])
+    assert office.run("ask", "mail bob").exit_code == 3
+    result = office.run(command, "and another one")
+    assert result.exit_code == 1
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("Error: RunParked: ")
+    goes_on = f"and go on with the run: retinue {command} {shop.url} {office.path} retinue/Resume@1 run=0/"
+    gives_up = f"(or give it up: retinue ask {shop.url} {office.path} retinue/Cancel@1 run=0/"
+    assert lines[2].startswith(goes_on)
+    assert lines[3].startswith(gives_up)
+    *_, run = lines[3].removesuffix(")").split()
+    assert office.run("ask", "retinue/Cancel@1", run).output == "true\n"
+    data = office.run(command, "--json", "once more")
+    assert "give it up" not in data.stderr

@@ -26,7 +26,7 @@ from retinue.actors.agents.message import (
     Run,
     RunEnd,
 )
-from retinue.actors.agents.parking import give_up, new_run_id
+from retinue.actors.agents.parking import asking, give_up, new_run_id
 from retinue.actors.agents.passing import emit
 from retinue.actors.agents.session import Session, memory_of, session_named
 from retinue.actors.agents.teams.journal import Journal, ref_of
@@ -254,7 +254,7 @@ class TeamSession(Session):
         self._park(ParkedTeam(id=name, message=run.told, journal=run.journal, limits=left, wait=wait, exit_at=run.exit_at, owner=owner))
         if run.streamed:
             await emit(ApprovalNeeded(requests, name))
-        who = ", ".join(dict.fromkeys(str(one.what[0]) for one in waiting if one.requests))
+        who = asking((str(one.what[0]), one.requests) for one in waiting if one.requests)
         return ApprovalRequired(
             f"{team.path}: {who} needs a person's approval ({', '.join(request.id for request in requests)}); nothing of that was done. When it is decided, go on with "
             f"ask(rt.Resume({name!r}), approvals=[token])",

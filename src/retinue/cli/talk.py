@@ -17,7 +17,7 @@ import click
 from retinue.cli.bearing import token_of, token_options
 from retinue.cli.outcomes import failed, harmless, needs_consent, shown, tell
 from retinue.cli.output import say
-from retinue.cli.talk_runs import MESSAGE, RESUME, EventPrinter, answer_of, fields_of, gone_on_with, how_to_resume, is_text
+from retinue.cli.talk_runs import MESSAGE, RESUME, EventPrinter, answer_of, fields_of, gone_on_with, how_to_resume, is_text, parked_told
 
 if TYPE_CHECKING:
     from retinue.client.blocking import Connection
@@ -114,7 +114,10 @@ def ask(
     """
     from retinue.security.errors import ApprovalRequired
 
-    with _talk(url, token, token_file, timeout or _TIMEOUT, plain=plain, as_json=as_json) as talk:
+    with (
+        _talk(url, token, token_file, timeout or _TIMEOUT, plain=plain, as_json=as_json) as talk,
+        parked_told("ask", url, path, as_json=as_json),
+    ):
         sent, kind = talk.encoded(path, name, arguments, ("request", "message"))
         seconds = _seconds(timeout, kind)
         send = partial(talk.ask, path, timeout=seconds, detached=detached)
@@ -197,7 +200,7 @@ def stream(
     """
     from retinue.security.errors import ApprovalRequired
 
-    with _talk(url, token, token_file, _TIMEOUT, plain=plain, as_json=as_json) as talk:
+    with _talk(url, token, token_file, _TIMEOUT, plain=plain, as_json=as_json) as talk, parked_told("stream", url, path, as_json=as_json):
         sent, kind = talk.encoded(path, name, arguments, ("stream",))
         seconds = math.inf if timeout is None else timeout
         printer = EventPrinter() if kind == "text" and not as_json else None

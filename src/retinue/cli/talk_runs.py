@@ -6,23 +6,36 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from retinue.cli.outcomes import shown, tell
+from retinue.cli.outcomes import failed, shown, tell
 from retinue.cli.output import say
 
 if TYPE_CHECKING:
     from retinue.security.errors import ApprovalRequired
 
-__all__ = ["MESSAGE", "RESUME", "EventPrinter", "answer_of", "fields_of", "gone_on_with", "how_to_resume", "is_text", "resume"]
+__all__ = [
+    "MESSAGE",
+    "RESUME",
+    "EventPrinter",
+    "answer_of",
+    "fields_of",
+    "gone_on_with",
+    "how_to_resume",
+    "is_text",
+    "parked_told",
+    "resume",
+]
 
 T = TypeVar("T")
 
 MESSAGE: Final = "retinue/AgentMessage@1"
 RESUME: Final = "retinue/Resume@1"
+CANCEL: Final = "retinue/Cancel@1"
 
 SHOWN: Final = 400
 """Characters of a tool's arguments, and of its result, that are shown."""
@@ -57,6 +70,22 @@ def how_to_resume(command: str, url: str, path: str, run: str) -> list[str]:
         f"and go on with the run: retinue {command} {again}",
         "(or let it wait for the person: --wait-approval SECONDS)",
     ]
+
+
+@contextmanager
+def parked_told(command: str, url: str, path: str, *, as_json: bool) -> Iterator[None]:
+    """Where a session's last run waits for a person, the command that goes on with it is said, and the one that gives it up."""
+    from retinue.actors.agents.errors import RunParked
+
+    try:
+        yield
+    except RunParked as parked:
+        ended = failed(parked, as_json=as_json)
+        if not as_json and parked.run is not None:
+            up = " ".join(map(shlex.quote, (url, path, CANCEL, f"run={parked.run}")))
+            for line in [*how_to_resume(command, url, path, parked.run)[:2], f"(or give it up: retinue ask {up})"]:
+                tell(line)
+        raise ended from None
 
 
 def gone_on_with(required: ApprovalRequired, seconds: float, wait: Callable[[str, float], object], send: Callable[[bytes], T]) -> T:

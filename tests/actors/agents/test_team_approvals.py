@@ -35,7 +35,7 @@ async def test_the_run_goes_on_where_the_member_waited_and_asks_nobody_twice() -
         waiting = await parked_by(team, "hi")
         assert waiting.path == "/user/team"
         assert waiting.operation == "tool.send"
-        assert "sender needs a person's approval" in str(waiting)
+        assert "sender (send) needs a person's approval" in str(waiting)
         assert (sender.sent, [label for label, *_ in asked]) == ([], ["before"])
         assert await contents(team) == []
         await decide(system, waiting.requests, True)
