@@ -19,8 +19,13 @@ import trio
 from retinue.actors.llm.errors import BadEndpoint
 from retinue.actors.llm.replies import tidy
 
-with suppress(ImportError):  # httpcore would load it within the first request, and block the loop meanwhile
-    importlib.import_module("h2.connection")
+for _name in (
+    "certifi",
+    "httpcore",
+    "h2.connection",
+):  # httpx would load them with the first client or request, and block the loop meanwhile
+    with suppress(ImportError):
+        importlib.import_module(_name)
 
 __all__ = ["IDLE_SECONDS", "Connections"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -23,15 +24,19 @@ loaded_in = []
 
 class Watcher:
     def find_spec(self, name, path=None, target=None):
-        if name == "httpx":
-            loaded_in.append(threading.current_thread() is threading.main_thread())
+        if name in ("httpx", "httpcore", "h11", "certifi"):
+            loaded_in.append((name, threading.current_thread() is threading.main_thread()))
 
 
 async def main():
     sys.meta_path.insert(0, Watcher())
     async with rt.ActorSystem("first") as system:
-        await system.spawn(WHAT)
-    print(loaded_in)
+        made = await system.spawn(WHAT)
+        try:
+            await made.ask(ASKED)
+        except llm.ModelUnreachable:  # nobody is there, but the client has tried
+            pass
+    print(sorted(loaded_in))
 
 
 rt.run(main)
@@ -39,20 +44,26 @@ rt.run(main)
 
 
 @pytest.mark.parametrize(
-    "what",
-    ['llm.OpenAICompatible, model="m", base_url="http://127.0.0.1:9/v1"', 'rt.Agent, model="ollama:tiny"'],
+    ("what", "asked"),
+    [
+        ('llm.OpenAICompatible, model="m", base_url="http://127.0.0.1:9/v1", retries=0', 'llm.Complete.of("hi")'),
+        ('rt.Agent, model="ollama:tiny"', '"hi"'),
+    ],
     ids=["deployment", "agent"],
 )
-def test_the_client_of_the_first_endpoint_is_loaded_in_a_thread(what: str) -> None:
+def test_the_client_of_the_first_endpoint_is_loaded_in_a_thread_up_to_its_first_request(what: str, asked: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM.replace("WHAT", what)],
+        [sys.executable, "-c", PROGRAM.replace("WHAT", what).replace("ASKED", asked)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
         stdin=subprocess.DEVNULL,
+        env={**os.environ, "OLLAMA_BASE_URL": "http://127.0.0.1:9/v1"},
     )
-    assert (ended.stdout, ended.returncode) == ("[False]\n", 0), ended.stderr
+    assert (ended.stdout, ended.returncode) == ("[('certifi', False), ('h11', False), ('httpcore', False), ('httpx', False)]\n", 0), (
+        ended.stderr
+    )
 
 
 def test_the_modules_beside_the_actors_are_there_without_an_import_of_their_own() -> None:
