@@ -22,7 +22,7 @@ from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.llm.usage import MOST_USED, Usage, sound
 from retinue.security.accounts import Amounts
 from retinue.security.errors import BudgetExceeded
-from retinue.security.limits import UNLIMITED
+from retinue.security.limits import UNLIMITED, decimal_text
 
 if TYPE_CHECKING:
     from retinue.actors.llm.prices import Price, Tariff
@@ -291,12 +291,15 @@ class Charge:
         self._reservation = None  # not before: what cannot be settled is released
         if over.tokens or over.cost_micro_usd:
             _log.warning(
-                "%s: an exchange with a model took %d tokens and %d millionths of a US dollar more than was left: its request was longer than estimated, or its answer "
-                "than it was told",
+                "%s: an exchange with a model took %s more than was left: its request was longer than estimated, or its answer than it was told",
                 self._deployment.ctx.path,
-                over.tokens,
-                over.cost_micro_usd,
+                " and ".join(_over(over)),
             )
+
+
+def _over(over: Amounts) -> list[str]:
+    found = [f"{over.tokens:,} token{'' if over.tokens == 1 else 's'}"] if over.tokens else []
+    return [*found, f"{decimal_text(over.cost_micro_usd, 6)} US dollars"] if over.cost_micro_usd else found
 
 
 def _taken(deployment: Charged, request: Complete, completion: Completion) -> Usage:

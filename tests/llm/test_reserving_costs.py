@@ -195,6 +195,16 @@ async def test_a_cost_that_an_answer_says_stays_and_none_is_made_of_impossible_t
         assert (await model.ask(HELLO)).usage.cost_micro_usd == cost
 
 
+async def test_what_was_taken_beyond_what_was_left_is_logged_by_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    line = llm.Completion("hi", "m", llm.Usage(1, 100, 950, cost_micro_usd=1_500), "stop")
+    async with rt.ActorSystem() as system:
+        model = await system.spawn(Said, line)
+        for limits, told in [({"tokens": 1_000}, "took 50 tokens more"), ({"cost_usd": "0.0005"}, "took 0.001 US dollars more")]:
+            caplog.clear()
+            await model.ask(HELLO, context=ada(system, **limits))
+            assert told in caplog.text
+
+
 def test_where_nothing_costs_anything_the_cost_is_nothing_also_of_unknown_tokens() -> None:
     assert llm.Price(0, 0).of(llm.Usage()) == 0
     assert llm.Price(0, 1).of(llm.Usage()) is None
