@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import datetime as dt
-import decimal
-import enum
 import json
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -158,15 +153,7 @@ async def guarded(turn: Turn, seat: Seat, message: Any) -> Any:
 
 def plain_argument(value: Any) -> Any:
     """An argument that was decoded, as JSON again."""
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal | uuid.UUID | PurePath):
-        return str(value)
-    return plain_field(value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else plain_field(value)
 
 
 async def execute(turn: Turn, call: ToolCall, seat: Seat, message: Any, approvals: Any = ()) -> ToolResult | ParkedCall:

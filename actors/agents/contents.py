@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
+import enum
 import json
+import uuid
+from pathlib import PurePath
 from typing import Any, Final
 
 import attrs
@@ -44,7 +49,16 @@ def _part_text(part: Any) -> str:
 
 
 def plain_field(value: Any) -> Any:
-    """An object that is no plain data, one level nearer to it: the fields of attrs classes, dataclasses and pydantic models, sets as lists, else its `repr`."""
+    """An object that is no plain data, one level nearer to it: the fields of attrs classes, dataclasses and pydantic models, sets as lists, times in ISO 8601.
+
+    Decimals, UUIDs and paths are their text, an enumeration's member is its value, and anything else is its `repr`.
+    """
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, decimal.Decimal | uuid.UUID | PurePath):
+        return str(value)
     if attrs.has(type(value)):
         return {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
     fields = getattr(type(value), "__dataclass_fields__", None)

@@ -159,7 +159,7 @@ def _plain(value: Any, where: str, depth: int = 0) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item, where, depth + 1) for item in value]
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # an enumeration's member of texts is its text
     return _plain(plain_field(value), where, depth + 1)
 
 

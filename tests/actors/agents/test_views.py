@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
+import enum
 import json
+import uuid
+from pathlib import PurePosixPath
 from typing import Any
 
 import attrs
@@ -160,3 +165,32 @@ async def test_a_session_is_written_loaded_into_another_and_goes_on_there() -> N
         with pytest.raises(rt.BadState):
             await agent.ask(rt.LoadState(state, session="b"))
         assert await agent.ask(rt.GetMemory(session="b")) == before
+
+
+class Colour(str, enum.Enum):  # noqa: UP042 - many are written like this
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC), "2026-01-02T03:04:00+00:00"),
+        (dt.date(2026, 1, 2), "2026-01-02"),
+        (dt.time(3, 4), "03:04:00"),
+        (decimal.Decimal("1.10"), "1.10"),
+        (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        (PurePosixPath("a/b"), "a/b"),
+        (Colour.RED, "red"),
+        (Level.HIGH, 3),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_times_decimals_and_members_of_enumerations_are_written_as_what_can_be_read_again(value: Any, written: Any) -> None:
+    message = rt.AgentMessage({"it": [value]}, formatted=value)
+    found = json.loads(json.dumps(state_dict((message,))))["memory"][0]
+    assert (found["content"], found["formatted"]) == ({"it": [written]}, written)
+    assert json.loads(message.text) == {"it": [written]}
