@@ -19,11 +19,8 @@ import trio
 from retinue.actors.llm.errors import BadEndpoint
 from retinue.actors.llm.replies import tidy
 
-for _name in (
-    "certifi",
-    "httpcore",
-    "h2.connection",
-):  # httpx would load them with the first client or request, and block the loop meanwhile
+# httpx would load them with the first client, or within the first request, and block the loop meanwhile.
+for _name in ("certifi", "httpcore", "h2.connection"):
     with suppress(ImportError):
         importlib.import_module(_name)
 
