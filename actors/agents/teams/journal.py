@@ -58,11 +58,13 @@ class Failed:
         what: Who was asked what.
         error: The error; raised again where the run is run again.
         was: What the step was before it went on after a decision, and failed: whoever was asked has set that run aside still.
+        limited: Whether it has come to the run's own limits.
     """
 
     what: Any
     error: Exception
     was: ParkedAsk | None = None
+    limited: bool = False
 
 
 @attrs.frozen
@@ -111,7 +113,6 @@ class Journal:
         seen: Which members the run has seen before which step.
         everyone: The same with those that are paused.
         hands_nothing: Members that have refused to be given handoffs, before they did anything.
-        limited: Whether a step has come to the run's own limits, and `forward` goes on all the same.
         known: Members as the run has looked them up: of those that were removed since, it knows what they were.
         retried: Steps that had failed, and are asked once more: what follows them may be another way than before.
         dropped: What waited on such a way, and is no part of the run any more.
@@ -119,7 +120,7 @@ class Journal:
         strays: Parked runs that are no part of this one and stood in its way, and who was asked when they did.
     """
 
-    __slots__ = ("dropped", "entries", "everyone", "hands_nothing", "known", "limited", "passing", "retried", "seen", "strays")
+    __slots__ = ("dropped", "entries", "everyone", "hands_nothing", "known", "passing", "retried", "seen", "strays")
 
     def __init__(self) -> None:
         self.entries: dict[Number, Entry] = {}
@@ -127,7 +128,6 @@ class Journal:
         self.everyone: dict[Number, tuple[str, ...]] = {}
         self.hands_nothing: set[str] = set()
         self.known: dict[str, Any] = {}
-        self.limited = False
         self.retried: set[Number] = set()
         self.dropped: list[ParkedAsk] = []
         self.strays: dict[str, Place] = {}
@@ -138,7 +138,6 @@ class Journal:
         other = Journal()
         other.strays, other.everyone, other.hands_nothing = dict(self.strays), dict(self.everyone), set(self.hands_nothing)
         other.entries, other.seen, other.known = dict(self.entries), dict(self.seen), dict(self.known)
-        other.limited = self.limited
         other.retried, other.dropped, other.passing = set(self.retried), list(self.dropped), self.passing
         return other
 
@@ -146,6 +145,11 @@ class Journal:
     def waiting(self) -> list[ParkedAsk]:
         """What waits for a person, in the order of the steps."""
         return [entry for _, entry in sorted(self.entries.items()) if isinstance(entry, ParkedAsk)]
+
+    @property
+    def limited(self) -> bool:
+        """Whether a step has come to the run's own limits, and `forward` has gone on all the same."""
+        return any(isinstance(entry, Failed) and entry.limited for entry in self.entries.values())
 
     @property
     def held(self) -> list[ParkedAsk]:
@@ -203,7 +207,6 @@ class Journal:
         """Steps that have ended in these errors are as they were before: when the run goes on, they are asked once more."""
         for number, entry in list(self.entries.items()):
             if isinstance(entry, Failed) and any(entry.error is error for error in errors):
-                self.limited = False
                 self.retried.add(number)
                 if entry.was is None:
                     del self.entries[number]

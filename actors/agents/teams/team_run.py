@@ -382,8 +382,7 @@ class TeamRun:
                 raise found.error from None
             raise Parking from None
         except Exception as error:
-            entries[number] = Failed(what, error, entry)
-            self.journal.limited = self.journal.limited or any(tree.ends(error) for tree in self.trees)
+            entries[number] = Failed(what, error, entry, any(tree.ends(error) for tree in self.trees))
             raise
         entries[number] = Answered(what, answer)
         return _own(answer)

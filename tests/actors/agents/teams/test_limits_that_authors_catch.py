@@ -83,3 +83,34 @@ async def test_it_is_partial_too_where_the_run_waits_for_a_person_after_that() -
         token = await system.approvals.approve(waiting.requests[0].id, reviewer="carol")
         answer = await team.ask(rt.Resume(waiting.run or ""), approvals=[token])
         assert (answer.content, answer.partial) == ("0 of 3", True)
+
+
+async def test_it_stays_partial_where_another_step_has_failed_and_is_asked_once_more() -> None:
+    class Once(rt.Actor):
+        """Fails the first time."""
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        @rt.handler(raises=Exception)
+        async def answer(self, message: rt.AgentMessage) -> rt.AgentMessage:
+            self.asked += 1
+            if self.asked == 1:
+                raise ValueError("not yet")
+            return rt.AgentMessage("done")
+
+    async def forward(run: rt.TeamRun) -> str:
+        found = await run.gather([("a", "x"), ("a", "y")], errors="return")
+        await run.ask("b", "x")
+        await run.ask("c", "x")
+        return count(found)
+
+    async with rt.ActorSystem("limits") as system:
+        members = {"a": SPEC, "b": await system.spawn(Careful), "c": await system.spawn(Once)}
+        team = await system.spawn(Made, members, forward)
+        waiting = await parked_by(team, rt.Run("x", limits=rt.TreeLimits(tokens=1)))
+        token = await system.approvals.approve(waiting.requests[0].id, reviewer="carol")
+        with pytest.raises(ValueError, match="not yet"):
+            await team.ask(rt.Resume(waiting), approvals=[token])
+        answer = await team.ask(rt.Resume(waiting))
+        assert (answer.content, answer.partial) == ("0 of 2", True)
