@@ -36,6 +36,7 @@ from retinue.actors.runtime.current import current
 from retinue.actors.runtime.pools import Pool
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.runtime.watch import StopReason
+from retinue.capabilities.places import raised_through
 from retinue.mailbox.errors import Unhandled
 from retinue.mailbox.messages import Message, Request, message
 from retinue.security.errors import DefinitionError
@@ -464,6 +465,10 @@ class Scripted(_Alone):
         except ModelError:
             raise
         except Exception as error:
+            # Whoever takes the model's failure over, as a team does, would hide that it is the script's author's.
+            _log.warning(
+                "the script of %s has a function that failed (%s):\n%s", self.ctx.path, type(error).__name__, raised_through(error)
+            )
             raise ModelError(f"the script of {self.ctx.path} has a function that failed: {type(error).__name__}: {error}") from error
 
     @handler(requires=OPERATION)

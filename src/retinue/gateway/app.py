@@ -254,7 +254,7 @@ def _recorded_by_gate(error: RetinueError) -> bool:
 def _retry_after(error: RetinueError) -> int:
     """Whole seconds after which it may be tried again (RFC 9110, 10.2.3); 0 where the error does not say that trying again helps."""
     seconds = getattr(error, "retry_after", None)
-    if type(seconds) in (int, float) and 0 < seconds < math.inf:
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf:
         return math.ceil(seconds)
     return 1 if isinstance(error, GatewayError) and error.reason == "rate" and error.status is None else 0
 

@@ -191,3 +191,19 @@ async def test_asyncio_in_a_forward_or_in_instructions_is_told_what_to_write() -
         assert "The system runs on trio" in notes(error)[0]
         error = await error_of(await system.spawn(rt.Agent, model="scripted:x", instructions=told))
         assert str(error).endswith('A function that needs asyncio is a tool, with @rt.tool(loop="asyncio").')
+
+
+def broken(request: llm.Complete) -> str:
+    return str(1 / len(request.tools))
+
+
+async def test_a_script_whose_function_fails_is_logged_with_its_lines_though_somebody_stands_in(caplog: pytest.LogCaptureFixture) -> None:
+    async with rt.ActorSystem("told") as system:
+        model = await system.spawn(llm.Scripted, broken, name="model")
+        members = {"first": rt.Agent.spec(model=model), "well": rt.Agent.spec(model="scripted:well")}
+        answer = await (await system.spawn(rt.Fallback, members)).ask("hi")
+    assert answer.content == "well"
+    (record,) = [record for record in caplog.records if record.name == "retinue.llm"]
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().startswith("the script of /user/model has a function that failed (ZeroDivisionError):\n")
+    assert "return str(1 / len(request.tools))" in record.getMessage()
