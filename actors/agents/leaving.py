@@ -33,7 +33,7 @@ Owner: TypeAlias = "tuple[str, str | None, str | None]"
 NOBODY: Owner = ("", None, None)
 
 TAKING_BACK: Final = 2.0
-"""Seconds that the desk has for taking requests back; a run that ends waits no longer for it."""
+"""Seconds that the desk has for taking requests back, however many; a run that ends waits no longer for it, nor one that begins."""
 
 
 @attrs.frozen
@@ -85,12 +85,21 @@ async def leave(ctx: ActorContext, keeper: Keeper, left: Left) -> None:
         keeper: Where that one's sessions are; the run is in none of them any more.
         left: What is left.
     """
-    if left.messages:
-        _tell(ctx, keeper, left)
-    requests = [request for request in left.requests if not keeper.waits(request)]
-    if requests:
+    await _leave_all(ctx, keeper, [left])
+
+
+async def _leave_all(ctx: ActorContext, keeper: Keeper, several: Iterable[Left]) -> None:
+    asked: dict[Owner, list[str]] = {}
+    for left in several:
+        if left.messages:
+            _tell(ctx, keeper, left)
+        requests = [request for request in left.requests if not keeper.waits(request)]
+        if requests:
+            asked.setdefault(left.owner, []).extend(requests)
+    if asked:  # one bound for all of them: whoever asks now waits for it
         with trio.move_on_after(TAKING_BACK, shield=True), contextlib.suppress(RetinueError):  # the system ends, or the desk cannot be used
-            await take_back(ctx._cell.kernel, left.owner, requests)
+            for owner, requests in asked.items():
+                await take_back(ctx._cell.kernel, owner, requests)
 
 
 def _tell(ctx: ActorContext, keeper: Keeper, left: Left) -> None:
@@ -108,5 +117,4 @@ def _tell(ctx: ActorContext, keeper: Keeper, left: Left) -> None:
 
 async def say_what_was_left(ctx: ActorContext, keeper: Keeper) -> None:
     """Does what was left for the subject that asks now."""
-    for left in keeper.take_left(ctx.security.subject, ctx.security.tenant):
-        await leave(ctx, keeper, left)
+    await _leave_all(ctx, keeper, keeper.take_left(ctx.security.subject, ctx.security.tenant))

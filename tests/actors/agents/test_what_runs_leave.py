@@ -12,6 +12,7 @@ import trio
 import retinue as rt
 from agent_players import Hanging
 from retinue import llm
+from retinue.actors.agents import leaving
 from retinue.actors.agents.keeping import Keeper
 from team_players import Made, Sender, parked_by
 
@@ -96,7 +97,7 @@ async def test_pieces_of_an_asker_whose_authority_ends_in_the_middle_are_forgott
 
         team = await system.spawn(rt.MapReduce, mapper=Routed.spec(members), reducer=joined)
         ann = system.authority.mint("ann", ["**"])
-        short = ann.narrow(rt.expires(seconds=0.3))
+        short = ann.narrow(rt.expires(seconds=1))
         with pytest.raises((rt.Expired, rt.AskTimeout)):
             await team.ask(rt.AgentMessage(["a", "slow"]), context=short)
         await system.wait_quiet()
@@ -132,6 +133,29 @@ async def test_a_parked_session_that_is_forgotten_for_want_of_room_leaves_nobody
             await outer.ask(rt.Cancel("second"))
             await inner.ask(rt.Cancel("second"))
         assert await pending(system) == 0
+
+
+async def test_a_desk_that_does_not_answer_holds_up_who_asks_again_once_and_not_once_for_each_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sender, tried = Sender(), list[int]()
+
+    async def take_back(_kernel: object, _owner: object, requests: list[str]) -> None:
+        tried.append(len(requests))
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(leaving, "TAKING_BACK", 0.05)
+    monkeypatch.setattr(leaving, "take_back", take_back)
+    async with rt.ActorSystem("desk") as system:
+        agent = await system.spawn(rt.Agent, sessions=4, **(await sender.agent(system, "bob", "eve")).options)
+        ann = system.authority.mint("ann", ["**"])
+        for name in "abcd":
+            await parked_by(agent, rt.AgentMessage("go", session=name), context=ann)
+        for name in "efgh":  # and those of hers are forgotten
+            await parked_by(agent, rt.AgentMessage("go", session=name))
+        assert not tried
+        await parked_by(agent, rt.AgentMessage("go", session="a"), context=ann)
+        assert tried == [8]
 
 
 @pytest.mark.parametrize(
@@ -175,14 +199,14 @@ async def test_a_session_that_gives_up_takes_back_its_own_question_and_not_that_
                         seen.append(event)
 
             nursery.start_soon(wait)
-            with trio.fail_after(5):
+            with trio.fail_after(20):
                 while not any(isinstance(event, rt.ApprovalNeeded) for event in seen):
                     await trio.sleep(0.01)
             await agent.ask(rt.Cancel("a"))
             [second] = await system.approvals.pending()
             assert second.id != first.requests[0].id
             await system.approvals.approve(second.id, reviewer="carol")
-            with trio.fail_after(5):
+            with trio.fail_after(20):
                 while not sender.sent:
                     await trio.sleep(0.01)
         else:
@@ -228,7 +252,7 @@ async def test_a_run_that_waits_itself_and_is_cancelled_takes_its_request_back()
                     await agent.ask("go")
 
             nursery.start_soon(run)
-            with trio.fail_after(5):
+            with trio.fail_after(20):
                 while not await system.approvals.find(status="pending"):
                     await trio.sleep(0.01)
             await agent.ask(rt.Cancel())

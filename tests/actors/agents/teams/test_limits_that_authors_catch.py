@@ -55,7 +55,7 @@ async def test_an_answer_in_spite_of_the_runs_own_limits_has_what_there_is_and_i
 async def test_so_it_is_with_the_seconds_of_the_run_itself(forward: Any) -> None:
     async with rt.ActorSystem("limits") as system:
         team = await system.spawn(Made, [SPEC, await system.spawn(Waiting, [], [])], forward)
-        answer = await team.ask(rt.Run("x", limits=rt.TreeLimits(seconds=0.3)))
+        answer = await team.ask(rt.Run("x", limits=rt.TreeLimits(seconds=1)))
         assert (answer.content, answer.partial) == ("1 of 2", True)
 
 
