@@ -27,6 +27,7 @@ from retinue.capabilities.consent import FAILED, SUCCEEDED, Approval
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.messages import Message, message
 from retinue.security.errors import Denied
+from retinue.security.whole_texts import whole
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -356,7 +357,8 @@ def run_that_asks(delivery: Delivery) -> str | None:
     """The id of the run for which an actor waits for this message's answer, where it says so (`_asks_for`): an agent's session, and who only hands on what one sends."""
     asker = delivery.asker
     asks_for = getattr(asker.cell.actor, "_asks_for", None) if asker is not None else None
-    return asks_for(asker) if asks_for is not None else None
+    run = asks_for(asker) if asks_for is not None else None
+    return None if run is None else whole(run)  # it begins with a session's name, and what a person decides is written down
 
 
 def _is_wanted(delivery: Delivery) -> bool:

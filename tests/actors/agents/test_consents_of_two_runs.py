@@ -95,6 +95,18 @@ async def test_a_person_is_told_that_the_same_was_rejected_for_another_run() -> 
         assert "the same was rejected by" in ben.requests[0].reasons[-1]
 
 
+@pytest.mark.parametrize("of", ["agent", "team", "tool"])
+async def test_a_session_whose_name_no_file_takes_can_be_asked_for_consent(of: str) -> None:
+    sender = Sender()
+    async with rt.ActorSystem("desk") as system:
+        front = await fronts(system, sender, of)
+        waiting = await parked_by(front, in_session("half \udc80"))
+        assert (waiting.requests[0].run or "").startswith("half \ufffd/")
+        await system.approvals.approve(waiting.requests[0].id, reviewer="carol")
+        await front.ask(rt.Resume(waiting))
+        assert sender.sent == ["bob"]
+
+
 async def test_calls_by_an_action_executor_are_of_the_run_that_has_them_made() -> None:
     paid: list[int] = []
 
