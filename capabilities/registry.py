@@ -20,6 +20,7 @@ from retinue.security.canonical import canonical
 from retinue.security.errors import DefinitionError
 from retinue.security.limits import RISKS, Risk
 from retinue.security.operations import check_operation
+from retinue.security.spelling import names_the_nearest
 
 __all__ = ["SCOPES", "Capability", "CapabilityRegistry", "Declaration", "Effect", "RegistrySnapshot", "Scope"]
 
@@ -78,6 +79,7 @@ def _description(value: object) -> str:
     return str.__str__(value)
 
 
+@names_the_nearest
 @final
 @attrs.frozen
 class Capability:

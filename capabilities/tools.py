@@ -10,7 +10,9 @@ gate in front of that actor, which sees the arguments by name because each tool 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Final, ParamSpec, TypeVar, overload
+
+import attrs
 
 from retinue.capabilities.cases import ApprovalRule
 from retinue.capabilities.evaluating import names_around
@@ -21,6 +23,7 @@ from retinue.capabilities.tool_options import Loop, ToolOptions
 from retinue.capabilities.toolkits import ToolMethod, is_method, is_toolkit, tools_of_toolkit
 from retinue.security.errors import DefinitionError
 from retinue.security.limits import Risk
+from retinue.security.spelling import misspelt
 
 __all__ = ["Tool", "ToolKind", "tool", "tool_of", "tools_of"]
 
@@ -28,6 +31,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DEFAULTS = ToolOptions()
+
+OPTIONS: Final = tuple(attrs.fields_dict(ToolOptions))
+"""The names of the options that a tool has beside its name and description."""
 
 
 @overload
@@ -66,6 +72,7 @@ def tool(
     idempotent: bool = False,
     output_limit: int = 30_000,
     concurrency: int = 64,
+    **unknown: Any,
 ) -> Any:
     """Make a function a tool, or mark a method of a toolkit as one.
 
@@ -88,6 +95,8 @@ def tool(
     Raises:
         DefinitionError: It cannot be a tool; the text names the tool, the parameter and the fix.
     """
+    if unknown:
+        raise misspelt("tool", unknown, ("name", "description", *OPTIONS))
     options = ToolOptions(
         requires=requires,
         approval=approval,

@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 import attrs
 
 from retinue.security.errors import DefinitionError
+from retinue.security.spelling import names_the_nearest
 
 __all__ = ["DEFAULT_CAPACITY", "ConflatingQueue", "Mailbox", "Overflow", "PriorityQueue", "Queue"]
 
@@ -188,6 +189,7 @@ class ConflatingQueue(Generic[Q]):
 _UNIQUE = object()
 
 
+@names_the_nearest
 @attrs.frozen(eq=False)
 class Mailbox:
     """A description of a mailbox; make one with `bounded`, `unbounded`, `priority` or `conflate`.

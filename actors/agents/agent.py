@@ -17,6 +17,7 @@ from retinue.actors.agents.output import TOOL_NAME, choose_mode, output_type
 from retinue.actors.agents.phases import PHASES
 from retinue.actors.agents.session import Session
 from retinue.actors.agents.teams.arguments import check_call
+from retinue.actors.llm.refs import checked_model
 from retinue.actors.runtime.ref import Ref
 from retinue.capabilities.artifacts import ArtifactStore
 from retinue.security.errors import DefinitionError
@@ -89,7 +90,9 @@ class Agent(Front):
         reasoning_effort: str | None = None,
         extra: Mapping[str, Any] | str | None = None,
     ) -> None:
-        if not isinstance(model, str | Ref):
+        if isinstance(model, Ref):
+            checked_model(model, "Agent(model=…)")
+        elif not isinstance(model, str):
             from retinue.actors.llm.choose import Choice
 
             if not isinstance(model, Choice):

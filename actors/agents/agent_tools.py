@@ -9,15 +9,16 @@ from retinue.actors.agents.contents import content_text
 from retinue.actors.agents.definition import AGENT, Seat
 from retinue.actors.agents.message import TIMEOUT, AgentMessage
 from retinue.actors.agents.names import own_name
-from retinue.actors.agents.specs import AgentSpec
+from retinue.actors.agents.specs import AgentSpec, can_be_sent
 from retinue.actors.runtime.actor import Actor, handler, handlers_of
 from retinue.actors.runtime.errors import NameTaken
 from retinue.actors.runtime.ref import Ref
 from retinue.actors.tools.executor import spawn_executor
 from retinue.capabilities.tool_context import ToolContext
 from retinue.capabilities.tool_results import ToolResult
-from retinue.capabilities.tools import Tool, tool
+from retinue.capabilities.tools import OPTIONS, Tool, tool
 from retinue.security.errors import DefinitionError
+from retinue.security.spelling import misspelt
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.context import ActorContext
@@ -62,6 +63,14 @@ def agent_tool(
             else f"an object of type {type(agent).__name__}"
         )
         raise DefinitionError(f"agent_tool takes an agent's ref, or a spec such as rt.Agent.spec(model=…), not {given}")
+    if spec is None and not can_be_sent(core, AgentMessage):
+        raise DefinitionError(
+            f"agent_tool takes an agent's ref: {core.path} ({core._cell.spec.cls.__qualname__}) takes no rt.AgentMessage. A tool of any other actor is a function that asks "
+            "it by rt.ToolContext"
+        )
+    unknown = [option for option in options if option not in OPTIONS]
+    if unknown:
+        raise misspelt("agent_tool", unknown, ("name", "description", *OPTIONS))
     if name is None:
         if spec is not None:
             raise DefinitionError('agent_tool(spec): a spec has no name: agent_tool(spec, name="ask_historian")')

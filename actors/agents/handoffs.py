@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
+from retinue.security.spelling import names_the_nearest
+
 __all__ = ["HANDOFF", "MOST", "PREFIX", "HandOver", "Handoff", "handoffs_of", "tool_name_of"]
 
 HANDOFF: Final = "handoff"
@@ -29,6 +31,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 _ODD: Final = re.compile(r"[^A-Za-z0-9_ -]", re.ASCII)
 
 
+@names_the_nearest
 @attrs.frozen
 class Handoff:
     """Somebody to whom a run may hand the conversation over: its model sees a tool for it, and the call of it ends the run.

@@ -21,6 +21,7 @@ from retinue.capabilities.tool_results import ToolErrorKind
 from retinue.mailbox.constructors import quicken
 from retinue.mailbox.messages import Request, Stream, message
 from retinue.security.errors import DefinitionError, RetinueError
+from retinue.security.spelling import names_the_nearest
 
 if TYPE_CHECKING:
     from retinue.actors.agents.errors import RunParked
@@ -136,6 +137,7 @@ def innermost(event: AgentEvent) -> tuple[tuple[str, ...], AgentEvent]:
 LIMITS: Final = ("model_calls", "tool_calls", "bad_calls", "repeated_calls", "tokens", "cost_micro_usd", "seconds")
 
 
+@names_the_nearest
 @attrs.frozen(kw_only=True)
 class RunLimits:
     """How much one run may use. Over a limit it ends with `RunLimitReached`. None: no limit.
@@ -178,6 +180,7 @@ def _tools(tools: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(tools)
 
 
+@names_the_nearest
 @message(name="retinue/Run@1", timeout=TIMEOUT)
 class Run(Request[AgentMessage], Stream["AgentEvent"]):
     """An `AgentMessage` (or a str) with options that hold for this run only.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.ref import Ref
     from retinue.mailbox.messages import Message
 
-__all__ = ["AgentSpec", "takes"]
+__all__ = ["AgentSpec", "can_be_sent", "takes"]
 
 
 def _arguments(given: Any) -> tuple[Any, ...]:
@@ -94,3 +94,8 @@ def takes(agent: Any, kind: type[Message]) -> bool:
     """Whether an actor has a handler for messages of a kind. Whoever answers an `AgentMessage` may be asked in the place of an agent, and may know nothing else of what agents take."""
     handlers = agent._cell.handlers
     return any(base in handlers for base in kind.__mro__)
+
+
+def can_be_sent(agent: Ref[Any], kind: type[Message]) -> bool:
+    """Whether an actor may do something with messages of a kind: it has a handler, or a class that makes messages of others."""
+    return takes(agent, kind) or agent._cell.spec.coerces

@@ -21,6 +21,7 @@ from retinue.actors.llm.errors import AllMembersFailed, BadReply, ContextOverflo
 from retinue.actors.llm.events import Completed, ModelEvent, Retrying
 from retinue.actors.llm.messages import Complete, Completion
 from retinue.actors.llm.naming import model
+from retinue.actors.llm.refs import checked_model
 from retinue.actors.llm.standing import Asking, Cooling, Member, MemberState, Standing
 from retinue.actors.runtime.actor import handler
 from retinue.actors.runtime.ref import Ref
@@ -226,7 +227,7 @@ def _checked(members: object, kind: str) -> list[Ref[Any] | Choice]:
         elif member in found:
             raise ValueError(f"{member.path} is a member of a {kind} twice: name each member once")
         else:
-            found.append(member)
+            found.append(checked_model(member, f"a member of a {kind}"))
     return found
 
 

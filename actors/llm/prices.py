@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from retinue.actors.llm.usage import Usage
+from retinue.security.spelling import names_the_nearest
 
 __all__ = ["FREE", "Price", "Tariff", "load_prices", "price_of", "tariff_of"]
 
@@ -41,6 +42,7 @@ def _dollars(value: Any) -> Decimal:
     return price
 
 
+@names_the_nearest
 @attrs.frozen
 class Price:
     """What a model costs, in US dollars for a million tokens: for models that the installed list of prices does not have, and for deployments of one's own.

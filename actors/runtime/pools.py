@@ -26,6 +26,7 @@ from retinue.actors.runtime.view import may_address
 from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.queues import Mailbox
 from retinue.security.errors import DefinitionError
+from retinue.security.spelling import names_the_nearest
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.kernel import Kernel
@@ -65,6 +66,7 @@ _WORKERS: Final[dict[str, type[Cell]]] = {"broadcast": BroadcastWorker, "work_pu
 _PULLING: Final = frozenset({"work_pulling", "elastic"})
 
 
+@names_the_nearest
 @attrs.frozen(eq=False)
 class Pool:
     """A description of a pool, given to `spawn_pool` and `spawn_group`; make one with one of its methods.

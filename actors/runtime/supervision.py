@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from retinue.security.errors import DefinitionError
+from retinue.security.spelling import names_the_nearest
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
@@ -33,6 +34,7 @@ def _frozen(value: Mapping[type[BaseException], Directive] | None) -> Mapping[ty
     return MappingProxyType(dict(value or {}))
 
 
+@names_the_nearest
 @attrs.frozen(eq=False)
 class Supervision:
     """What happens when an actor fails. Given at its spawn; the words are Erlang's, the back-off Pekko's.

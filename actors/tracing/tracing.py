@@ -12,6 +12,7 @@ import attrs
 
 from retinue.security.errors import DefinitionError
 from retinue.security.secret_shapes import hide_secrets
+from retinue.security.spelling import names_the_nearest
 from retinue.security.whole_texts import whole
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def _headers(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+@names_the_nearest
 @attrs.frozen(kw_only=True)
 class Tracing:
     """Traces of a system: `rt.ActorSystem(data_dir="data", tracing=rt.Tracing())`. A span for each message that an actor handles, in one tree with its sender's.

@@ -76,7 +76,7 @@ def test_the_signature_of_the_decorator_has_the_defaults_of_the_options() -> Non
     options = ToolOptions()
     parameters = inspect.signature(rt.tool).parameters
     assert {name: parameters[name].default for name in OPTION_NAMES} == {name: getattr(options, name) for name in OPTION_NAMES}
-    assert set(parameters) == {"function", "name", "description", *OPTION_NAMES}
+    assert set(parameters) == {"function", "name", "description", *OPTION_NAMES, "unknown"}, "the last takes what is misspelt"
 
 
 @pytest.mark.parametrize(

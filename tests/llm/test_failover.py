@@ -440,14 +440,14 @@ async def test_a_member_is_named_once():
             await system.spawn(llm.Failover, [one, one])
 
 
-async def test_what_is_no_deployment_is_found_out_when_it_is_asked():
+async def test_what_is_no_deployment_is_found_out_when_it_is_given():
     class Other(rt.Actor):
         pass
 
     async with rt.ActorSystem() as system:
-        model = await system.spawn(llm.Failover, [await system.spawn(Other)], name="model")
-        with pytest.raises(rt.Unhandled):
-            await text_of(model)
+        other = await system.spawn(Other)
+        with pytest.raises(rt.DefinitionError, match="a member of a Failover is the ref of /user/"):
+            await system.spawn(llm.Failover, [other], name="model")
 
 
 async def test_a_stream_that_goes_on_does_not_make_a_member_well_that_fails_others(autojump_clock):

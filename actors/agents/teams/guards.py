@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from retinue.actors.agents.errors import HandoffLimit
+from retinue.security.spelling import names_the_nearest
 
 __all__ = ["HandoffGuards", "Watch"]
 
@@ -20,6 +21,7 @@ SHOWN: Final = 12
 """Members of a way that an error's text names."""
 
 
+@names_the_nearest
 @attrs.frozen(kw_only=True)
 class HandoffGuards:
     """How far one run of a swarm may go. Over a limit it ends with `HandoffLimit`, never as if it had succeeded. None: no limit of this kind.

@@ -9,10 +9,12 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from retinue.actors.agents.specs import AgentSpec
+from retinue.actors.agents.message import AgentMessage
+from retinue.actors.agents.specs import AgentSpec, can_be_sent
 from retinue.actors.runtime.ref import Ref
 from retinue.mailbox.messages import Request, message
 from retinue.security.errors import DefinitionError
+from retinue.security.spelling import names_the_nearest
 
 __all__ = [
     "MAX_MEMBERS",
@@ -41,6 +43,7 @@ TIMEOUT: Final = 60.0
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_@:+-]*")
 
 
+@names_the_nearest
 @attrs.frozen
 class Member:
     """A member of a team. Given in `members=`, it says what a ref is good for: `rt.Member("refunds", ref, "gives money back")`.
@@ -138,6 +141,11 @@ def member_of(name: str, given: object, kind: str, description: str = "") -> Mem
     if isinstance(given, AgentSpec):
         return Member(name, given, description or given.description)
     if isinstance(given, Ref):
+        if not can_be_sent(given, AgentMessage):
+            raise DefinitionError(
+                f"{kind}(members=…): {name!r} is the ref of {given.path} ({given._cell.spec.cls.__qualname__}), which takes no rt.AgentMessage: give an agent's or a team's, or "
+                "let that actor have a handler for it"
+            )
         return Member(name, given, description)
     if isinstance(given, type):
         fix = f"{given.__name__}.spec(…)" if hasattr(given, "spec") else "a class with a spec, rt.Agent.spec(…)"
@@ -166,6 +174,7 @@ def near(name: object, known: Iterable[str]) -> str:
     return f"; there is {', '.join(map(repr, names[:20]))}{more}" if names else "; there are none"
 
 
+@names_the_nearest
 @message(timeout=TIMEOUT)
 class AddMember(Request[None]):
     """A new member, the last in order. Needs `agents.manage`, as the other changes do.
@@ -181,6 +190,7 @@ class AddMember(Request[None]):
     description: str = ""
 
 
+@names_the_nearest
 @message(timeout=TIMEOUT)
 class EditMember(Request[None]):
     """Changes a member. What it is doing goes on as it was; the next that it is asked finds it changed, with the same memory.

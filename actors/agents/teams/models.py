@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from retinue.actors.llm.refs import checked_model
 from retinue.actors.runtime.ref import Ref
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ async def model_for(ctx: ActorContext, given: Ref[Any] | Choice | str, name: str
         name: The child's name.
     """
     if isinstance(given, Ref):
-        return given
+        return checked_model(given, f"the {name} of {ctx.path}")
     from retinue.actors.llm.naming import model
     from retinue.actors.llm.readiness import client_loaded
 

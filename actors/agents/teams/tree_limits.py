@@ -16,6 +16,7 @@ from retinue.actors.runtime.errors import AskTimeout
 from retinue.security.errors import BudgetExceeded, ConstraintError, Expired
 from retinue.security.limits import NEVER, UNLIMITED, cost_in_micro_usd, decimal_text
 from retinue.security.restrictions import MAX_SECONDS, Restriction, expires, limit
+from retinue.security.spelling import names_the_nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +37,7 @@ def _cost(value: Any) -> str | None:
         raise ValueError(f"TreeLimits(cost_usd=…): {error}") from None
 
 
+@names_the_nearest
 @attrs.frozen(kw_only=True)
 class TreeLimits:
     """How much a run may use together with all that it sets going. Over a limit it ends with `RunLimitReached`; where a team's `forward` goes on all the same, its answer

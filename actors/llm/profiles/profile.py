@@ -6,9 +6,12 @@ from typing import Literal
 
 import attrs
 
+from retinue.security.spelling import names_the_nearest
+
 __all__ = ["Profile"]
 
 
+@names_the_nearest
 @attrs.frozen(kw_only=True)
 class Profile:
     """What an OpenAI-compatible endpoint takes and gives. Make a variant of one with `attrs.evolve(profile, …)`.
