@@ -28,6 +28,7 @@ ASKS: Final = ". A tool asks an actor by a parameter `context: rt.ToolContext`: 
 ASYNCIO: Final = '. Functions that use asyncio are tools with @rt.tool(loop="asyncio"): the system itself runs on trio'
 
 _NO_ASYNCIO: Final = ("no running event loop", "There is no current event loop")
+_NOT_TRIO: Final = "trio.run received unrecognized yield message"
 
 
 def finished(tool: Tool[..., Any], value: Any, seconds: float | None) -> ToolResult:
@@ -101,6 +102,8 @@ def raised(tool: Tool[..., Any], error: BaseException, seconds: float | None) ->
         _log.log(level, "the tool %r raised %s, which its caller is told as its result:\n%s", tool.name, text, raised_through(error))
     if kind is RuntimeError and any(words in text for words in _NO_ASYNCIO):
         text += ASYNCIO
+    elif kind is TypeError and _NOT_TRIO in text:  # what was yielded says nothing to anybody
+        text = f"TypeError: it awaits something of asyncio, or of another library that trio does not know{ASYNCIO}"
     elif issubclass(kind, WrongThread):
         text += ASKS
     return ToolResult.failed("raised", f"the tool {tool.name!r} raised {text}", seconds=seconds)

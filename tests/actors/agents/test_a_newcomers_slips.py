@@ -102,12 +102,13 @@ def test_a_tool_that_asks_a_scripts_ref_itself_is_told_of_the_context(written: s
     )
 
 
-async def test_a_tool_that_uses_asyncio_is_told_how_it_can() -> None:
+@pytest.mark.parametrize("seconds", [0, 0.01])
+async def test_a_tool_that_uses_asyncio_is_told_how_it_can(seconds: float) -> None:
     async def nap(seconds: float) -> str:
         await asyncio.sleep(seconds)
         return "awake"
 
-    async with agent_system([llm.tool_calls(("nap", {"seconds": 0.01})), "Done."], tools=[nap]) as (_, agent):
+    async with agent_system([llm.tool_calls(("nap", {"seconds": seconds})), "Done."], tools=[nap]) as (_, agent):
         await agent.ask("Sleep")
         (result,) = results(await agent.ask(rt.GetMemory()))
     assert not result.ok
