@@ -98,6 +98,8 @@ class OpenTelemetryTracer(Tracer):
             within = trace_of(turn)
             if _is_of(turn, found):
                 return within
+            while isinstance(within, FromOutside):  # the turn has none of its own: a chain would grow with each turn of a ring
+                within = within.within
         return FromOutside(found, getattr(found, "state", None), within)
 
     def _received(self, traceparent: str | None) -> FromOutside | None:
@@ -114,9 +116,7 @@ class OpenTelemetryTracer(Tracer):
 
     def _around(self, came: str | None) -> LiveSpan | None:
         """The span of this system that is around one whose parent is `came`, and has not ended: the parent itself, or the turn in whose handler that was made."""
-        inner = came
-        while isinstance(inner, FromOutside):
-            inner = inner.within
+        inner = came.within if isinstance(came, FromOutside) else came
         # Somebody's own span may be of another trace, of which the turn's is no part.
         return None if inner is None or came is None or inner[:35] != came[:35] else self._open.get(inner)
 

@@ -17,6 +17,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 
 import retinue as rt
 from retinue import llm
+from retinue.actors.runtime.current import current
 from retinue.actors.tracing.contexts import FromOutside, parsed, state_of, written
 from trace_reading import one, read_spans
 
@@ -43,6 +44,13 @@ class Looker(rt.Actor):
             with trace.use_span(own if message.own else current):
                 found += await message.below[0].ask(Look(message.below[1:], message.own))
         return found
+
+
+@rt.message
+class Turn(rt.Message):
+    """Goes round so many times more."""
+
+    left: int
 
 
 async def chain(system: rt.ActorSystem, length: int) -> tuple[rt.Ref[Any], ...]:
@@ -173,6 +181,25 @@ async def test_in_a_trace_that_is_not_kept_every_turn_and_what_it_starts_is_of_i
     assert not int(first_seen[1][-2:], 16) & TraceFlags.SAMPLED
     assert found == [(False, first_seen[1], None, first_seen[1], False)] * 3  # spans of one's own are not recorded either
     assert again[0][1][:35] != first_seen[1][:35] and read_spans(tmp_path) == []
+
+
+async def test_a_ring_in_a_trace_that_is_not_kept_holds_the_last_turns_context_and_none_before_it(tmp_path: Path) -> None:
+    came: list[Any] = []
+
+    class Ring(rt.Actor):
+        @rt.handler
+        def turn(self, message: Turn) -> None:
+            postmark: Any = current().postmark
+            came.append(postmark.trace)
+            if message.left:
+                with MINE.start_as_current_span("own"):
+                    self.ctx.ref.tell(Turn(message.left - 1))
+
+    async with rt.ActorSystem("ring", data_dir=tmp_path, tracing=rt.Tracing(sample=0.0)) as system:
+        ring = await system.spawn(Ring)
+        ring.tell(Turn(5))
+        await system.wait_quiet()
+    assert len(came) == 6 and all(isinstance(each, FromOutside) and not isinstance(each.within, FromOutside) for each in came[1:])
 
 
 async def test_what_was_current_in_a_turn_that_is_not_kept_is_not_when_it_is_over(tmp_path: Path) -> None:
