@@ -6,12 +6,12 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from retinue.actors.runtime.handlers import HandlerInfo, collect_handlers, handler, handler_options
 from retinue.security.errors import DefinitionError, RetinueError
 from retinue.security.operations import check_operation
+from retinue.security.spelling import misspelt
 
 if TYPE_CHECKING:
     from retinue.actors.runtime.cell import Cell
@@ -178,13 +178,9 @@ def check_keywords(cls: type[Actor], keywords: Iterable[str]) -> None:
 
 
 def _unknown(cls: type[Actor], unknown: Iterable[str], known: Iterable[str]) -> str:
-    taken = list(known)
-    meant = [found[0] for name in unknown for found in [get_close_matches(name, taken, n=1)] if found]
-    meaning = f"did you mean {', '.join(f'{name}=' for name in meant)}? It" if meant else "it"
-    named = ", ".join(f"{name}=" for name in unknown)
     elsewhere: Mapping[str, str] = getattr(cls, "__said_elsewhere__", {})
     advice = "".join(f". {name}= {elsewhere[name]}" for name in unknown if name in elsewhere)
-    return f"the constructor of {cls.__qualname__} does not take {named}: {meaning} takes {', '.join(taken) or 'nothing'}. {SPAWN_TAKES}{advice}"
+    return f"{misspelt(f'the constructor of {cls.__qualname__}', unknown, known)}. {SPAWN_TAKES}{advice}"
 
 
 def check_arguments(cls: type[Actor], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
