@@ -88,7 +88,7 @@ def check_method(method: Any, told: Sequence[str], fix: str) -> None:
 def _misfit(function: Any, told: Sequence[str]) -> tuple[str, str] | None:
     """A function that cannot be called so, and why."""
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(function, follow_wrapped=False)  # a decorator may give it more than it is given itself
     except (TypeError, ValueError):
         return None
     try:

@@ -50,6 +50,22 @@ async def test_a_function_that_cannot_be_called_as_it_will_be_is_refused_to_the_
     assert "let it take" in str(caught.value) and "secret" not in str(caught.value)
 
 
+async def test_a_function_that_a_decorator_gives_more_arguments_is_called_as_the_decorator_takes_them() -> None:
+    def with_a_sign(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*given: Any) -> Any:
+            return function("!", *given)
+
+        return wrapper
+
+    @with_a_sign
+    def shout(sign: str, answers: Any) -> str:
+        return "".join(f"{answer.text}{sign}" for answer in answers.values())
+
+    async with rt.ActorSystem("slips") as system:
+        assert (await (await system.spawn(rt.Parallel, [SPEC], combine=shout)).ask("x")).content == "hi!"
+
+
 def test_conditions_and_rules_are_looked_at_where_they_are_made() -> None:
     with pytest.raises(rt.DefinitionError, match=r"When\(…\) is given the function nothing\(\), and calls it with the talk"):
         rt.When(nothing)
