@@ -269,7 +269,7 @@ def checked(given: object) -> CheckedPolicy:
 def _check_takes_call(decide: Callable[..., object], what: str, example: str) -> None:
     """Refuses what cannot be called with the call alone, where its signature is known: every call would be refused of it."""
     try:
-        signature = inspect.signature(decide)
+        signature = inspect.signature(decide, follow_wrapped=False)  # a decorator may give it more than it is given itself
     except (TypeError, ValueError):
         return
     try:

@@ -1,6 +1,7 @@
 """Policies: only a real verdict is an answer; deny wins over ask, ask over allow; a rewrite is what everything after it sees."""
 
 import copy
+import functools
 import pickle
 import threading
 import warnings
@@ -83,6 +84,18 @@ def test_what_cannot_be_called_with_the_call_alone_is_refused_at_once(odd):
         checked(attrs.make_class("Odd", {"name": attrs.field(default="odd"), "decide": attrs.field(default=odd)})())
     for good in (lambda call: None, lambda *args: None, lambda call, other=1, *, third=2: None):
         assert policy(good) is good
+
+
+def test_a_policy_that_a_decorator_gives_more_arguments_is_called_as_the_decorator_takes_them():
+    def decide(limit, call):
+        return Verdict.allow() if call.arguments["amount"] < limit else Verdict.refuse("too much")
+
+    @policy(name="limited")
+    @functools.wraps(decide)
+    def limited(call):
+        return decide(50, call)
+
+    assert admit(gate_of(limited)).message == Pay(40)
 
 
 def test_an_operation_given_without_its_name_says_how_it_is_written():
