@@ -177,6 +177,7 @@ def read_token(text: object, keys: VerifyingKeys) -> ApprovalToken:
 
 
 def _token_of(content: dict[str, Any]) -> ApprovalToken:
+    content = {"run": None, **content}  # of before there were runs, where it says nothing of one
     if content.keys() != _KEYS:
         raise ValueError("a key is missing or unknown")
     if type(content["v"]) is not int or content["v"] != _VERSION:

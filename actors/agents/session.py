@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.current import Delivery
     from retinue.capabilities.tool_results import ToolResult
 
-__all__ = ["Session", "memory_of", "no_agents_within", "session_named"]
+__all__ = ["Session", "lies_at", "memory_of", "no_agents_within", "session_named"]
 
 
 class Session(Actor):
@@ -202,9 +202,12 @@ class Session(Actor):
                 for seat in seats:
                     await seat.executor.stop(grace=0)
 
-    def _asks_for(self, _turn: Delivery) -> str | None:
-        """For the gate: whose question it is where a person has to consent to what is sent from here."""
-        return None if self._turn is None else self._turn.run_id()
+    def _asks_for(self, _turn: Delivery, path: str) -> str | None:
+        """For the gate: whose question it is where a person has to consent to what is sent from here to an actor. The run's, where it can be parked at that: calls of tools.
+        What else is asked on the way (the model, by a function or a hook) ends the run, and is the question of whoever sends the message once more.
+        """
+        turn = self._turn
+        return None if turn is None or not lies_at(path, (seat.executor.path for seat in turn.box.seats.values())) else turn.run_id()
 
     async def _settled(self, turn: Turn, run: Coroutine[Any, Any, AgentMessage]) -> AgentMessage:
         self._turn = turn
@@ -396,6 +399,11 @@ class Session(Actor):
         if parked is not None:
             waiting = tuple(attrs.evolve(each, **changes) if each.call.id == call_id else each for each in parked.waiting)
             self.park(attrs.evolve(parked, waiting=waiting))
+
+
+def lies_at(path: str, places: Iterable[str]) -> bool:
+    """Whether an actor is one of those at these paths, or one of theirs, such as a pool's worker."""
+    return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
 def no_agents_within(where: str, path: object) -> UnknownStateKey:

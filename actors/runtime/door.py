@@ -354,10 +354,13 @@ def _asked(delivery: Delivery) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def run_that_asks(delivery: Delivery) -> str | None:
-    """The id of the run for which an actor waits for this message's answer, where it says so (`_asks_for`): an agent's session, and who only hands on what one sends."""
+    """The id of the run for which an actor waits for this message's answer, where it says so (`_asks_for`): an agent's session, and who only hands on what one sends.
+
+    None where no run can be set aside at this message and go on with it: its sender sends it once more, with the token.
+    """
     asker = delivery.asker
     asks_for = getattr(asker.cell.actor, "_asks_for", None) if asker is not None else None
-    run = asks_for(asker) if asks_for is not None else None
+    run = asks_for(asker, delivery.cell.path) if asks_for is not None else None
     return None if run is None else whole(run)  # it begins with a session's name, and what a person decides is written down
 
 

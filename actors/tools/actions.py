@@ -202,7 +202,7 @@ class _Conversation(Actor):
         """Carries out the call."""
         return await self._carry_out(message, getattr(self.ctx, "approvals", ()))
 
-    def _asks_for(self, turn: Delivery) -> str | None:
+    def _asks_for(self, turn: Delivery, _path: str) -> str | None:
         """For the gate: what a person is asked here is a question of whoever has sent the call."""
         return run_that_asks(turn)
 

@@ -305,7 +305,7 @@ GATE = (
     Mutant(
         "a policy that has to be waited for is not asked",
         "actors/runtime/door.py",
-        "            admission = await self._gate.admit_async(*arguments, **keywords, wanted=wanted)\n",
+        "            admission = await self._gate.admit_async(*arguments, **keywords, wanted=wanted, run=run)\n",
         "            return\n",
         _WAITING,
     ),

@@ -72,6 +72,13 @@ def test_each_field_of_a_binding_makes_it_another(field: str) -> None:
     assert binding_from_data(json.loads(json.dumps(other.to_data()))) == other
 
 
+def test_a_binding_of_before_there_were_runs_is_one_without() -> None:
+    made = binding(run=None)
+    data = made.to_data()
+    del data["run"]
+    assert binding_from_data(data) == made
+
+
 def test_no_text_of_a_binding_slips_into_its_neighbour() -> None:
     assert binding(tenant="a", session="b").digest != binding(tenant="ab", session=None).digest
     assert binding(tenant=None).digest != binding(tenant="None").digest

@@ -266,7 +266,8 @@ class TeamRun:
 
         async def ask(asked: Complete, approvals: Any = ()) -> Completion:
             try:
-                completion: Completion = await model.ask(asked, timeout=timeout, approvals=approvals)
+                with self._home.asking(model.path):
+                    completion: Completion = await model.ask(asked, timeout=timeout, approvals=approvals)
             except ApprovalRequired as required:
                 raise Waits(model, required) from None
             self._used(completion.usage)
@@ -469,10 +470,11 @@ class TeamRun:
         self._flying[lane] += 1
         work.begin(key)
         try:
-            if self._streamed:
-                answer = await self._read(member, ref, request, timeout, approvals)
-            if answer is None:
-                answer = await ref.ask(request, timeout=timeout, approvals=approvals)
+            with self._home.asking(ref.path):
+                if self._streamed:
+                    answer = await self._read(member, ref, request, timeout, approvals)
+                if answer is None:
+                    answer = await ref.ask(request, timeout=timeout, approvals=approvals)
         except (ApprovalRequired, RunParked) as error:
             raise Waits(place, error, lane) from None
         except Exception as error:

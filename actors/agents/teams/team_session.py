@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +30,7 @@ from retinue.actors.agents.message import (
 )
 from retinue.actors.agents.parking import asking, give_up, new_run_id
 from retinue.actors.agents.passing import emit
-from retinue.actors.agents.session import Session, memory_of, session_named
+from retinue.actors.agents.session import Session, lies_at, memory_of, session_named
 from retinue.actors.agents.teams.journal import Journal, ref_of
 from retinue.actors.agents.teams.key_paths import checked_state, own_state, prefixed
 from retinue.actors.agents.teams.team_run import TeamRun
@@ -40,7 +42,7 @@ from retinue.mailbox.errors import Unhandled
 from retinue.security.errors import ApprovalRequired, RetinueError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from retinue.actors.agents.keeping import Keeper
     from retinue.actors.agents.keys import Vouchers
@@ -97,6 +99,7 @@ class TeamSession(Session):
         self._strays: dict[str, Place] = {}  # parked runs of members that stood in the way of the last run, and are no part of it
         self._run_id: str | None = None  # of the run in progress; "": it has none yet
         self._run_in = ""  # the session that it is in
+        self.asked: Counter[str] = Counter()  # the paths of those whom the run asks now, and can be parked at
 
     # -- runs ----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -225,10 +228,25 @@ class TeamSession(Session):
             await emit(RunEnd(answer))
         return answer
 
-    def _asks_for(self, _turn: object = None) -> str | None:
+    def _asks_for(self, _turn: object, path: str) -> str | None:
+        """As for an agent: the run is parked where a member or a model is asked by it (`run.ask`, `run.complete`), and not where `forward` asks somebody by itself."""
+        return self._run_now() if lies_at(path, self.asked) else None
+
+    def _run_now(self) -> str | None:
         if self._run_id == "":
             self._run_id = new_run_id(self._run_in)
         return self._run_id
+
+    @contextmanager
+    def asking(self, path: str) -> Iterator[None]:
+        """The run asks somebody, and can be parked at that."""
+        self.asked[path] += 1
+        try:
+            yield
+        finally:
+            self.asked[path] -= 1
+            if not self.asked[path]:
+                del self.asked[path]
 
     async def _keep(self, run: TeamRun, answer: AgentMessage) -> None:
         state = self._kept
@@ -248,7 +266,7 @@ class TeamSession(Session):
             return TeamError(
                 f"{team.path}: a member waits for a run that was parked in its session, and is no part of this one: resume it, or cancel it"
             )
-        name = self._asks_for() or ""
+        name = self._run_now() or ""
         left = tuple(tree.left() for tree in trees)
         owner = owner_of(self.ctx.security)
         self._park(ParkedTeam(id=name, message=run.told, journal=run.journal, limits=left, wait=wait, exit_at=run.exit_at, owner=owner))
