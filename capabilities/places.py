@@ -10,7 +10,7 @@ from typing import Any
 
 from retinue.security.errors import RetinueError
 
-__all__ = ["level_of", "raised_at", "raised_through"]
+__all__ = ["level_of", "raised_at", "raised_through", "shorten"]
 
 _traceback_of: Any = BaseException.__dict__["__traceback__"]  # an exception's class may say something else of itself
 
@@ -51,6 +51,27 @@ def raised_through(error: BaseException, most: int = 20) -> str:
     theirs = [number for number, (frame, _) in enumerate(calls) if not _is_ours(frame)]
     shown = [*(calls[number] for number in theirs), *calls[theirs[-1] + 1 :]] if theirs else calls
     return "".join(traceback.StackSummary.extract(shown[-most:]).format()).rstrip("\n")
+
+
+def shorten(error: BaseException) -> None:
+    """Leaves out of an error's traceback the lines of the framework's own that only led to an author's: those of how a message gets to its handler. Where no author's code
+    is in it, and for the typed errors of Retinue, it stays as it is.
+    """
+    if not isinstance(error, Exception) or isinstance(error, RetinueError | BaseExceptionGroup):
+        return
+    calls: list[TracebackType] = []
+    call: TracebackType | None = _traceback_of.__get__(error)
+    while call is not None:
+        calls.append(call)
+        call = call.tb_next
+    last = next((number for number in range(len(calls) - 1, -1, -1) if not _is_ours(calls[number].tb_frame)), None)
+    if last is None:
+        return
+    made: TracebackType | None = calls[last + 1] if last + 1 < len(calls) else None
+    for one in reversed(calls[: last + 1]):
+        if not _is_ours(one.tb_frame):
+            made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    _traceback_of.__set__(error, made)
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -28,6 +28,7 @@ from retinue.actors.runtime.receipts import ACCEPTED, Receipt
 from retinue.actors.runtime.stepping import close_left_open, enclose, not_awaited, resume
 from retinue.actors.runtime.tracing import hinted, sent_in
 from retinue.capabilities.consent import MAX_APPROVALS
+from retinue.capabilities.places import shorten
 from retinue.mailbox.envelope import Postmark
 from retinue.security.errors import DefinitionError
 
@@ -237,6 +238,7 @@ async def inline_failed(delivery: Delivery, error: BaseException) -> Any:
         note_received(asker, answer)
     if not kernel.asks & 63:
         await kernel.breathe(checkpoint)
+    shorten(answer)
     try:
         raise answer
     finally:

@@ -11,6 +11,7 @@ from retinue.actors.runtime.deadlines import Entry
 from retinue.actors.runtime.due import deadline_of, expired_error, timeout_of
 from retinue.actors.runtime.errors import ActorStopped, AskTimeout, text_of
 from retinue.actors.runtime.watch import StopReason
+from retinue.capabilities.places import shorten
 from retinue.mailbox.errors import MailboxFull
 
 if TYPE_CHECKING:
@@ -221,6 +222,7 @@ class AskSlot:
         error = self.error
         if error is not None:
             self.error = None
+            shorten(error)
             try:
                 raise error
             finally:

@@ -21,6 +21,7 @@ from retinue.actors.runtime.derivation import sending
 from retinue.actors.runtime.errors import SystemClosed, WrongThread
 from retinue.actors.runtime.receipts import ACCEPTED, CLOSED, FULL, HANDED_OVER, Receipt
 from retinue.actors.runtime.tracing import sent_in
+from retinue.capabilities.places import shorten
 from retinue.mailbox.envelope import Postmark
 from retinue.mailbox.errors import Unhandled
 
@@ -80,6 +81,7 @@ class Latch:
                 raise TimeoutError(f"the system's loop has given no answer within {limit:g} s")
         error, self.error = self.error, None
         if error is not None:
+            shorten(error)
             try:
                 raise error
             finally:

@@ -15,6 +15,7 @@ from retinue._twin import Twin
 from retinue._twin_slots import TwinSlot
 from retinue.actors.runtime.errors import WrongEventLoop
 from retinue.actors.runtime.portal import PULSE
+from retinue.capabilities.places import shorten
 
 __all__ = ["Bridge", "Loops"]
 
@@ -73,6 +74,7 @@ class Bridge:
             replacement.__cause__ = error
             future.set_exception(replacement)
         else:
+            shorten(error)
             future.set_exception(error)
 
     def guard(self, future: asyncio.Future[Any], slot: TwinSlot | None = None) -> None:
