@@ -400,6 +400,7 @@ class Ref(Generic[A_co]):
         window: int = 32,
         context: SecurityContext | None = None,
         approvals: Approvals = (),
+        **unknown: Any,
     ) -> StreamReader[Any]:
         """Asks for a stream: `async with ref.stream(message) as items: async for item in items: …`.
 
@@ -412,6 +413,10 @@ class Ref(Generic[A_co]):
         The reader always sees a terminal event: the end of the iteration, the handler's exception, or one of `ask`'s errors. Leaving the block early cancels the
         handler.
         """
+        if unknown:
+            from retinue.actors.runtime.options import no_option
+
+            raise no_option(self, "stream", message, unknown)
         from retinue.actors.runtime.streams import StreamReader
 
         if timeout is not None:

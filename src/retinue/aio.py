@@ -31,6 +31,7 @@ from retinue._twin_virtual import AioVirtual
 from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.coercing import TakesText
 from retinue.actors.runtime.entering import EnteredAsync
+from retinue.actors.runtime.options import no_option
 from retinue.actors.runtime.portal import PULSE
 from retinue.actors.runtime.ref import Ref as CoreRef
 from retinue.actors.runtime.spending import SystemBudgets
@@ -329,8 +330,11 @@ class Ref(TwinRef[A_co]):
         context: SecurityContext | None = None,
         approvals: Sequence[str] = (),
         detached: bool = False,
+        **unknown: Any,
     ) -> Any:
         """Sends a request and waits for its answer; arguments and errors as for `retinue.Ref.ask`. Cancelled, it withdraws or cancels the request."""
+        if unknown:
+            raise no_option(self.core, "ask", message, unknown)
         twin = self._twin
         delivery = twin.prepare(self.core, message, timeout, context, approvals, what="ask")
         bridge = self._loops.here()
@@ -412,8 +416,11 @@ class Ref(TwinRef[A_co]):
         window: int = 32,
         context: SecurityContext | None = None,
         approvals: Sequence[str] = (),
+        **unknown: Any,
     ) -> StreamReader[Any]:
         """Asks for a stream: `async with ref.stream(message) as items: async for item in items: …`. Arguments and errors as for `retinue.Ref.stream`."""
+        if unknown:
+            raise no_option(self.core, "stream", message, unknown)
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise DefinitionError(f"window={window!r}: give a whole number of items, 1 or more")
         delivery = self._twin.prepare(self.core, message, timeout, context, approvals, what="stream")

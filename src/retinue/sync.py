@@ -38,6 +38,7 @@ from retinue.actors.runtime.asking import check_timeout
 from retinue.actors.runtime.coercing import TakesText
 from retinue.actors.runtime.entering import EnteredPlainly
 from retinue.actors.runtime.errors import SystemClosed
+from retinue.actors.runtime.options import no_option
 from retinue.actors.runtime.portal import PORTAL_CAPACITY, PULSE, Latch
 from retinue.actors.runtime.receipts import FULL, Receipt
 from retinue.actors.runtime.ref import Ref as CoreRef
@@ -341,11 +342,14 @@ class Ref(TwinRef[A_co]):
         approvals: Sequence[str] = (),
         detached: bool = False,
         block: bool = True,
+        **unknown: Any,
     ) -> Any:
         """Sends a request and blocks until the answer is there; with `block=False` returns a pykka future of it.
 
         Args, errors: As for `retinue.Ref.ask`. Ctrl-C while it blocks withdraws or cancels the request.
         """
+        if unknown:
+            raise no_option(self.core, "ask", message, unknown)
         twin = self._twin
         delivery = twin.prepare(self.core, message, timeout, context, approvals, what="ask")
         make = DetachedTwinSlot if detached else TwinSlot
@@ -449,8 +453,11 @@ class Ref(TwinRef[A_co]):
         window: int = 32,
         context: SecurityContext | None = None,
         approvals: Sequence[str] = (),
+        **unknown: Any,
     ) -> StreamReader[Any]:
         """Asks for a stream: `with ref.stream(message) as items: for item in items: …`. Arguments and errors as for `retinue.Ref.stream`."""
+        if unknown:
+            raise no_option(self.core, "stream", message, unknown)
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise DefinitionError(f"window={window!r}: give a whole number of items, 1 or more")
         twin = self._twin
