@@ -8,6 +8,7 @@ from retinue.actors.agents.errors import BadInput, NoSuchRun, RunCancelled
 from retinue.actors.agents.inputs import MAX_SESSION, checked_session
 from retinue.actors.agents.keeping import Keeper
 from retinue.actors.agents.keys import Vouchers, session_key, session_of
+from retinue.actors.agents.leaving import leave_all
 from retinue.actors.agents.message import (
     AgentEvent,
     AgentMessage,
@@ -27,6 +28,7 @@ from retinue.actors.agents.views import state_dict
 from retinue.actors.runtime.actor import Actor, handler
 from retinue.actors.runtime.coercing import TakesText
 from retinue.actors.runtime.current import current
+from retinue.actors.runtime.watch import StopReason
 from retinue.mailbox.messages import Message
 from retinue.security.errors import DefinitionError, Denied
 
@@ -58,6 +60,7 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
 
     def __init__(self, sessions: int | Keeper = SESSIONS, idle: float = IDLE) -> None:
         kind = type(self).__name__
+        self._goes_on = isinstance(sessions, Keeper)  # with what it remembers, where it is restarted
         if isinstance(sessions, Keeper):  # a member that was edited goes on with what it remembers
             self._keeper = sessions
         elif isinstance(sessions, bool) or not isinstance(sessions, int) or not 1 <= sessions <= 1_000_000:
@@ -88,7 +91,7 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
 
     async def _open(self, session: type[Actor], shared: object) -> None:
         """Makes the place where the sessions live; in `on_start`."""
-        self._path = self.ctx.path
+        self._path = self._keeper.user = self.ctx.path
         self._sessions = await self.ctx.spawn_virtual(
             session,
             shared,
@@ -99,6 +102,15 @@ class Front(Actor, TakesText[AgentMessage, AgentEvent]):
             idle=self._idle,
             capacity=max(self._keeper.most, AT_ONCE),
         )
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """What people are asked for runs that are parked here is taken back: nobody goes on with them. Who overrides this calls it too."""
+        keeper: Keeper | None = getattr(self, "_keeper", None)
+        # At the system's end the desk sees to that for all of them at once.
+        if keeper is None or reason is StopReason.SYSTEM or keeper.user != self._path or (self._goes_on and reason is StopReason.RESTART):
+            return
+        if keeper.parks or keeper.left:
+            await leave_all(self.ctx, keeper)
 
     @classmethod
     def spec(cls, *arguments: Any, description: str = "", grant: Any = None, **options: Any) -> AgentSpec:

@@ -30,15 +30,17 @@ class Keeper:
 
     Attributes:
         left: What is left of runs that were given up, by subject and tenant, where nobody could be told; see `leaving`.
+        user: The path of the agent whose sessions these are now: a member that was edited has another than before.
     """
 
-    __slots__ = ("_parked", "_requests", "_size", "_states", "_warned", "left", "most")
+    __slots__ = ("_parked", "_requests", "_size", "_states", "_warned", "left", "most", "user")
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.left: OrderedDict[tuple[str, str | None], list[Left]] = OrderedDict()
         self._states: OrderedDict[str, SessionState] = OrderedDict()
         self._parked: OrderedDict[str, SessionState] = OrderedDict()
+        self.user = ""
         self._warned = False
         self._size = 0  # of what is left
         self._requests: Counter[str] = Counter()  # what people are asked for those that are parked
@@ -80,6 +82,13 @@ class Keeper:
         if parked is not None:
             self._count_requests(parked, -1)
 
+    def take_parked(self) -> list[SessionState]:
+        """The sessions in which a run is parked; they are forgotten."""
+        found = list(self._parked.values())
+        self._parked.clear()
+        self._requests.clear()
+        return found
+
     def waits(self, request: str) -> bool:
         """Whether a run of any of the sessions waits for a person's answer to this request: those that are alike have one for all of them."""
         return request in self._requests
@@ -107,19 +116,19 @@ class Keeper:
 
     def leave(self, left: Left) -> None:
         """Something is left of a run, until its subject asks again."""
-        if not left:
+        if not left.size:
             return
         owner = left.owner[:2]
         self.left.setdefault(owner, []).append(left)
         self.left.move_to_end(owner)
-        self._size += len(left.messages) + len(left.requests)
+        self._size += left.size
         while self._size > MOST_LEFT:
             self.take_left(*next(iter(self.left)))
 
     def take_left(self, subject: str, tenant: str | None) -> list[Left]:
         """What is left for a subject; it is that no more."""
         found = self.left.pop((subject, tenant), [])
-        self._size -= sum(len(left.messages) + len(left.requests) for left in found)
+        self._size -= sum(left.size for left in found)
         return found
 
     def _forget(self) -> None:

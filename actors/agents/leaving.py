@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retinue.actors.runtime.context import ActorContext
     from retinue.security.context import SecurityContext
 
-__all__ = ["NOBODY", "Left", "Owner", "leave", "left_of", "owner_of", "say_what_was_left"]
+__all__ = ["NOBODY", "Left", "Owner", "leave", "leave_all", "left_of", "owner_of", "say_what_was_left"]
 
 Owner: TypeAlias = "tuple[str, str | None, str | None]"
 """For whom a run goes: subject, tenant, and the session of their authority."""
@@ -44,14 +44,18 @@ class Left:
         owner: For whom it went.
         messages: What agents within are to be told, and who.
         requests: The ids of what people were asked.
+        runs: The ids of runs that are over: what else people were asked for them, also where the run was cancelled before it heard of it.
     """
 
     owner: Owner = NOBODY
     messages: Sequence[tuple[Any, Any]] = ()
     requests: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.messages or self.requests)
+    @property
+    def size(self) -> int:
+        """How much it is."""
+        return len(self.messages) + len(self.requests) + len(self.runs)
 
 
 def owner_of(security: SecurityContext) -> Owner:
@@ -89,30 +93,48 @@ async def leave(ctx: ActorContext, keeper: Keeper, left: Left) -> None:
 
 
 async def _leave_all(ctx: ActorContext, keeper: Keeper, several: Iterable[Left]) -> None:
-    asked: dict[Owner, list[str]] = {}
+    asked: dict[Owner, tuple[list[str], list[str]]] = {}
     for left in several:
         if left.messages:
             _tell(ctx, keeper, left)
         requests = [request for request in left.requests if not keeper.waits(request)]
-        if requests:
-            asked.setdefault(left.owner, []).extend(requests)
+        if requests or left.runs:
+            ids, runs = asked.setdefault(left.owner, ([], []))
+            ids.extend(requests)
+            runs.extend(left.runs)
     if asked:  # one bound for all of them: whoever asks now waits for it
         with trio.move_on_after(TAKING_BACK, shield=True), contextlib.suppress(RetinueError):  # the system ends, or the desk cannot be used
-            for owner, requests in asked.items():
-                await take_back(ctx._cell.kernel, owner, requests)
+            for owner, (ids, runs) in asked.items():
+                await take_back(ctx._cell.kernel, owner, ids, runs)
 
 
 def _tell(ctx: ActorContext, keeper: Keeper, left: Left) -> None:
     try:
         check_alive(ctx._cell.kernel, ctx.security, ctx._cell)
     except AuthorityError:
-        keeper.leave(attrs.evolve(left, requests=()))
+        keeper.leave(attrs.evolve(left, requests=(), runs=()))
         return
     for ref, message in left.messages:
         try:
             ref.tell(message)
         except RetinueError:  # it has ended, or knows nothing of this: then nothing is kept there either
             continue
+
+
+async def leave_all(ctx: ActorContext, keeper: Keeper) -> None:
+    """The agent ends, and with it all that is parked in it: nobody goes on with any of that. In its `on_stop`.
+
+    Agents within are told where the ending one works with the system's own authority, which may give up what is another subject's; where not, their runs are given up there.
+    """
+    lefts = [left for one in tuple(keeper.left) for left in keeper.take_left(*one)]
+    lefts = [attrs.evolve(left, messages=()) for left in lefts]  # whose authority had ended, or who never came back
+    for state in keeper.take_parked():
+        for parked in state.parked.values():
+            subject, tenant, _ = parked.owner
+            left = parked.left(subject, tenant) if ctx.is_root else parked.left()
+            messages = [one for one in left.messages if ctx.is_root and not one[0]._cell.closed]
+            lefts.append(attrs.evolve(left, messages=messages))
+    await _leave_all(ctx, keeper, lefts)
 
 
 async def say_what_was_left(ctx: ActorContext, keeper: Keeper) -> None:

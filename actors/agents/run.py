@@ -63,7 +63,7 @@ class Turn:
     """
 
     __slots__ = (
-        "_about", "_run", "answering", "bad", "box", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "home", "inner", "items", "lanes", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
+        "_about", "_run", "answering", "asked", "bad", "box", "d", "detector", "edits", "extra_tools", "handing", "has_artifacts", "home", "inner", "items", "lanes", "made", "notices", "number", "outbox", "outcomes", "parked", "past",
         "resuming", "said", "session", "settled", "spent", "state", "streamed", "tree", "wait",
     )  # fmt: skip
 
@@ -116,6 +116,7 @@ class Turn:
         self._about: HookContext | None = None
         self.detector: LoopDetector | None = None
         self._run: str | None = None
+        self.asked: str | None = None  # its id, once people were asked for it
 
     # -- what a run says and is asked ----------------------------------------------------------------------------------------------------------------
 
@@ -124,6 +125,11 @@ class Turn:
         if self._run is None:
             self._run = self.parked or new_run_id(self.session)
         return self._run
+
+    def run_that_asks(self) -> str:
+        """The run's id, for what a person is asked; from now on something of it may be at the desk, whether the run hears of that or not."""
+        self.asked = self.run_id()
+        return self.asked
 
     def tell(self, event: Any) -> None:
         """Gives an event to the reader, from one of the run's tool calls."""
@@ -194,7 +200,7 @@ class Turn:
 
     async def go_on(self, parked: ParkedRun, request: Resume) -> AgentMessage:
         """Goes on with a parked run."""
-        self.parked = parked.id
+        self.parked = self.asked = parked.id
         self.number = parked.turn
         self.items.extend(parked.items)
         self.outcomes = dict(parked.results)

@@ -207,7 +207,7 @@ class Session(Actor):
         What else is asked on the way (the model, by a function or a hook) ends the run, and is the question of whoever sends the message once more.
         """
         turn = self._turn
-        return None if turn is None or not lies_at(path, (seat.executor.path for seat in turn.box.seats.values())) else turn.run_id()
+        return None if turn is None or not lies_at(path, (seat.executor.path for seat in turn.box.seats.values())) else turn.run_that_asks()
 
     async def _settled(self, turn: Turn, run: Coroutine[Any, Any, AgentMessage]) -> AgentMessage:
         self._turn = turn
@@ -237,17 +237,19 @@ class Session(Actor):
             self._turn = None
             if turn.parked is not None and not turn.settled:
                 self._note_spent(turn)
-            if turn.inner is not None or not turn.settled:
+            if turn.inner is not None or turn.asked is not None or not turn.settled:
                 await self._leave_what_waits(turn)
 
     async def _leave_what_waits(self, turn: Turn) -> None:
-        """Of a run that ends: calls that wait, where the run does not."""
+        """Of a run that ends: calls that wait, where the run does not; and what else people were asked for it."""
+        parked = self._state.parked
+        over = () if turn.asked is None or turn.asked in parked else (turn.asked,)
         waiting = [each for each in turn.outcomes.values() if isinstance(each, ParkedCall)]
-        if not waiting:
+        if not waiting and not over:
             return
-        runs = {each.inner for parked in self._state.parked.values() for each in parked.waiting}
+        runs = {each.inner for one in parked.values() for each in one.waiting}
         left = left_of((each for each in waiting if each.inner is None or each.inner not in runs), owner_of(self.ctx.security))
-        await leave(self.ctx, self.keeper, left)
+        await leave(self.ctx, self.keeper, attrs.evolve(left, runs=over))
 
     # -- memory --------------------------------------------------------------------------------------------------------------------------------------
 

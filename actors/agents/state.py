@@ -101,7 +101,7 @@ class ParkedRun:
 
     def left(self, subject: str | None = None, tenant: str | None = None) -> Left:
         """What is left of it where nobody goes on with it. The arguments are those of `Cancel`."""
-        return left_of(self.waiting, self.owner, subject, tenant)
+        return attrs.evolve(left_of(self.waiting, self.owner, subject, tenant), runs=(self.id,))
 
 
 NONE: Mapping[str, ParkedRun] = MappingProxyType({})

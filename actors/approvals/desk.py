@@ -25,13 +25,15 @@ from retinue.actors.approvals.messages import (
     Poke,
     Reject,
     SettleInterrupted,
+    TakeBack,
     Withdraw,
 )
 from retinue.actors.approvals.standing_rows import standing_row
 from retinue.actors.approvals.tables import Row, request_of, row_of
-from retinue.actors.approvals.works_asking import Decide, Edit, Get, Mark, Search
+from retinue.actors.approvals.works_asking import Decide, Edit, Get, GiveUp, Mark, Search
 from retinue.actors.approvals.works_spending import KeepStanding, Resolve, Tidy, WithdrawStanding
 from retinue.actors.runtime.actor import Actor, handler
+from retinue.actors.runtime.deciding import ASKER, GIVEN_UP
 from retinue.actors.runtime.deferred import Deferred
 from retinue.actors.runtime.watch import StopReason
 from retinue.actors.store.errors import StoreUnavailable
@@ -133,6 +135,15 @@ class Desk(Actor):
         )
         self._record(request, kind, message.reviewer, message.asserted, message.note)
         return request_of(await self._decided(request, work))
+
+    @handler(raises=_RAISES)
+    async def take_back(self, message: TakeBack) -> None:
+        """Cancel what a run has asked; see `TakeBack`."""
+        office = self._office
+        rows = await self._store.ask(GiveUp(message.ids, message.owner, office.now_ms, office.id, message.runs))
+        self._poked.set()
+        for row in rows:
+            self._record(request_of(row), "cancelled", ASKER, True, GIVEN_UP)
 
     @handler(raises=_RAISES)
     async def edit(self, message: EditRequest) -> ApprovalRequest:
@@ -307,7 +318,7 @@ class Desk(Actor):
         """Ends what is due. Where the clock is behind, that is told once, and put off: looking goes on."""
         try:
             office = self._office
-            interrupted = await self._store.ask(Tidy(office.now_ms, "", office.owner, (*office.running, *office.owed)))
+            interrupted = await self._store.ask(Tidy(office.now_ms, "", office.owner, (*office.running, *office.owed), office.id))
         except ApprovalError as error:
             if error.reason != "clock":
                 raise
@@ -380,7 +391,7 @@ class Desk(Actor):
             try:
                 with trio.fail_after(LAST):
                     await self._pay()
-                    await self._store.ask(Tidy(self._office.now_ms, self._office.owner))
+                    await self._store.ask(Tidy(self._office.now_ms, self._office.owner, via=self._office.id))
             except Exception as error:
                 _log.warning("what was spent and not finished could not be noted: %s", error)
                 self._office.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.approvals.owners import folder_of, is_alive
+from retinue.actors.runtime.deciding import ASKER
 from retinue.actors.store.recovery import RECOVERIES
 from retinue.security.errors import ApprovalError
 
@@ -19,15 +20,18 @@ __all__ = [
     "RESETS",
     "TIMEOUT",
     "add_event",
+    "cancel",
     "epoch_of",
     "expire_due",
     "find_one",
     "first",
     "floor_of",
+    "is_lost",
     "moment",
     "read_at",
     "rows",
     "seen_at",
+    "take_back_lost",
     "unresolved",
 ]
 
@@ -53,6 +57,8 @@ def first(database: Database, sql: str, *parameters: Any) -> Row | None:
 
 INDETERMINATE: Final = "indeterminate"
 """The outcome of what was spent, and whose process ended before it said how it went."""
+
+LOST_TEXT: Final = "the run that asked has ended with its process"
 
 RESETS: Final = "clock resets"
 """The mark that counts how often a person has set the file's clock back."""
@@ -152,6 +158,33 @@ def expire_due(database: Database, now: int) -> None:
     for row in due:
         database.execute("UPDATE requests SET status = 'expired', decided_ms = ? WHERE id = ?", (row["expires_ms"], row["id"]))
         add_event(database, now, "expired", request=row["id"])
+
+
+def is_lost(database: Database, row: Row) -> bool:
+    """Whether the run that asks has ended with its process, so that nobody can go on with it: runs are in memory."""
+    return row["owner"] is not None and is_alive(row["owner"], folder_of(database)) is False
+
+
+def take_back_lost(database: Database, now: int, *, ended: str = "", via: str = "") -> set[str]:
+    """Takes back what runs ask whose process has ended, and of `ended`, which has ended in good order. Answers with the owners of what waits still."""
+    living: set[str] = set()
+    for row in rows(database, "SELECT DISTINCT owner FROM requests WHERE status = 'pending' AND owner IS NOT NULL"):
+        owner = row["owner"]
+        if owner != ended and not is_lost(database, row):
+            living.add(owner)
+            continue
+        for lost in rows(database, "SELECT id FROM requests WHERE status = 'pending' AND owner = ?", owner):
+            cancel(database, lost["id"], ASKER, LOST_TEXT, now, via)
+    return living
+
+
+def cancel(database: Database, request_id: str, who: str, note: str, now: int, via: str) -> None:
+    """Takes a request back that waits."""
+    database.execute(
+        "UPDATE requests SET status = 'cancelled', decided_ms = ?, reviewer = ?, reviewer_asserted = 1, note = ? WHERE id = ?",
+        (now, who, note, request_id),
+    )
+    add_event(database, now, "cancelled", request=request_id, who=who, detail=note, via=via)
 
 
 def find_one(database: Database, request_id: str) -> Row:

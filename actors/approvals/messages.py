@@ -23,6 +23,7 @@ __all__ = [
     "Poke",
     "Reject",
     "SettleInterrupted",
+    "TakeBack",
     "Withdraw",
 ]
 
@@ -229,6 +230,21 @@ class Changes(Request[tuple[int, tuple[ApprovalEvent, ...]]]):
     """
 
     after: int
+
+
+@message(name="retinue-approvals/TakeBack@1", timeout=TIMEOUT)
+class TakeBack(Request[None]):
+    """Cancel what was asked for a run that nobody goes on with, or what has replaced it. What is decided, and what was asked for somebody else, stays as it is.
+
+    Attributes:
+        ids: The requests.
+        owner: For whom the run went: subject, tenant, session.
+        runs: Runs of which all that waits is cancelled.
+    """
+
+    ids: tuple[str, ...]
+    owner: tuple[str, str | None, str | None]
+    runs: tuple[str, ...] = ()
 
 
 @message(name="retinue-approvals/Poke@1", timeout=TIMEOUT)

@@ -168,6 +168,14 @@ _RUNS: Final = (
     "CREATE TRIGGER requests_are_of_their_run BEFORE UPDATE OF run ON requests BEGIN SELECT RAISE(ABORT, 'what a request asks does not change'); END",
 )
 
+_OWNERS: Final = (
+    # The process in which the run lives that asks; NULL where no run does.
+    "ALTER TABLE requests ADD COLUMN owner TEXT",
+    "CREATE INDEX requests_owners ON requests (owner) WHERE status = 'pending' AND owner IS NOT NULL",
+    "CREATE INDEX requests_of_runs ON requests (run) WHERE status = 'pending' AND run IS NOT NULL",
+    "CREATE TRIGGER requests_are_of_their_owner BEFORE UPDATE OF owner ON requests BEGIN SELECT RAISE(ABORT, 'who asks does not change'); END",
+)
+
 
 def _first(database: Database) -> None:
     for statement in _STATEMENTS:
@@ -184,7 +192,12 @@ def _runs(database: Database) -> None:
         database.execute(statement)
 
 
-SCHEMA: Final = Schema("approvals", (_first, _bounds, _runs))
+def _owners(database: Database) -> None:
+    for statement in _OWNERS:
+        database.execute(statement)
+
+
+SCHEMA: Final = Schema("approvals", (_first, _bounds, _runs, _owners))
 """The schema of `approvals.db`."""
 
 

@@ -5,9 +5,24 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from retinue.actors.approvals.ledger import TIMEOUT, add_event, epoch_of, expire_due, find_one, first, moment, read_at, rows, unresolved
+from retinue.actors.approvals.ledger import (
+    TIMEOUT,
+    add_event,
+    cancel,
+    epoch_of,
+    expire_due,
+    find_one,
+    first,
+    is_lost,
+    moment,
+    read_at,
+    rows,
+    take_back_lost,
+    unresolved,
+)
 from retinue.actors.approvals.owners import folder_of, is_alive
 from retinue.actors.approvals.tables import Row
+from retinue.actors.runtime.deciding import ASKER, GIVEN_UP, MOST_EDITS
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import message
 from retinue.security.approvals import MAX_REASONS
@@ -18,7 +33,7 @@ from retinue.security.visible import quoted
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-__all__ = ["AddFeedback", "Ask", "Complete", "Decide", "Edit", "Find", "Get", "ListFeedback", "Mark", "Search", "status_at"]
+__all__ = ["AddFeedback", "Ask", "Complete", "Decide", "Edit", "Find", "Get", "GiveUp", "ListFeedback", "Mark", "Search", "status_at"]
 
 MAX_PENDING: Final = 10_000
 """Requests that may wait at one desk."""
@@ -104,7 +119,8 @@ class Ask(Work[tuple[Row, bool]]):
         if same is not None:
             return same, False
         _cancel_stale(database, self.row, now, self.via)
-        return _insert(database, {**self.row, "reasons": _with_history(database, self.row)}, now), True
+        owner = None if self.row["run"] is None else self.via or None  # what no run asks waits on, whatever becomes of this process
+        return _insert(database, {**self.row, "owner": owner, "reasons": _with_history(database, self.row)}, now), True
 
 
 def _cancel_stale(database: Database, new: Row, now: int, via: str) -> None:
@@ -156,6 +172,18 @@ def _insert(database: Database, row: Row, now: int) -> Row:
             "Pass a reference to what is large, and its digest.",
             reason="arguments",
         )
+    try:
+        _check_room(database, row, now)
+    except ApprovalError:
+        take_back_lost(database, now)  # what nobody can go on with keeps nobody from asking
+        _check_room(database, row, now)
+    names = ", ".join(row)
+    database.execute(f"INSERT INTO requests ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))  # noqa: S608 - our own names
+    add_event(database, now, "requested", request=row["id"], who=row["subject"])
+    return find_one(database, row["id"])
+
+
+def _check_room(database: Database, row: Row, now: int) -> None:
     waiting, bytes_waiting = _counted(database, "status = 'pending'")
     of_subject, bytes_of_subject = _counted(database, "status = 'pending' AND subject = ?", row["subject"])
     if waiting >= MAX_PENDING or of_subject >= MAX_PENDING_OF_SUBJECT:
@@ -173,10 +201,6 @@ def _insert(database: Database, row: Row, now: int) -> Row:
     recent, bytes_recent = _counted(database, "subject = ? AND created_ms > ?", row["subject"], now - HOUR)
     if recent >= MAX_AN_HOUR or bytes_recent + row["size"] > MAX_BYTES_AN_HOUR:
         raise ApprovalError(f"{shown} has asked for {recent:,} approvals within an hour, and no more are taken. Ask later.", reason="full")
-    names = ", ".join(row)
-    database.execute(f"INSERT INTO requests ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))  # noqa: S608 - our own names
-    add_event(database, now, "requested", request=row["id"], who=row["subject"])
-    return find_one(database, row["id"])
 
 
 @message(name="retinue-approvals/Decide@1", timeout=TIMEOUT)
@@ -216,7 +240,10 @@ class Decide(Work[Row]):
     def run(self, database: Database) -> Row:
         """See the class. Raises ApprovalError ("unknown", "decided", "expired", "clock")."""
         now = moment(database, self.now_ms)
-        _check_open(find_one(database, self.id), now)
+        row = find_one(database, self.id)
+        _check_open(row, now)
+        if self.status == "approved":
+            _check_asked(database, row)
         database.execute(
             "UPDATE requests SET status = ?, decided_ms = ?, reviewer = ?, reviewer_asserted = ?, note = ?, token = ?, jti = ?, token_expires_ms = ?, "
             "batch = COALESCE(?, batch), epoch = ? WHERE id = ? AND status = 'pending'",
@@ -249,6 +276,14 @@ def _check_open(row: Row, now: int) -> None:
         raise ApprovalError(f"the request {row['id']} was {status} before{by}, and a decision is not taken back.", reason="decided")
 
 
+def _check_asked(database: Database, row: Row) -> None:
+    if is_lost(database, row):
+        raise ApprovalError(
+            f"the request {row['id']} was asked by a run that has ended with its process, so nobody can go on with it. A run that wants the same asks again.",
+            reason="expired",
+        )
+
+
 @message(name="retinue-approvals/Edit@1", timeout=TIMEOUT)
 class Edit(Work[Row]):
     """Puts a request with other arguments in the place of one that waits. The old one is cancelled, the new one waits. Answers with the new row.
@@ -276,13 +311,54 @@ class Edit(Work[Row]):
     def run(self, database: Database) -> Row:
         """See the class. Raises ApprovalError ("unknown", "decided", "expired", "full", "clock")."""
         now = moment(database, self.now_ms)
-        _check_open(find_one(database, self.id), now)
+        old = find_one(database, self.id)
+        _check_open(old, now)
+        _check_asked(database, old)
         database.execute(
             "UPDATE requests SET status = 'cancelled', decided_ms = ?, reviewer = ?, reviewer_asserted = ?, note = ?, edited_to = ? WHERE id = ?",
             (now, self.reviewer, int(self.asserted), self.note, self.row["id"], self.id),
         )
         add_event(database, now, "edited", request=self.id, who=self.reviewer, detail=f"to {self.row['id']}", via=self.via)
-        return _insert(database, self.row, now)
+        return _insert(database, {**self.row, "owner": old["owner"]}, now)
+
+
+@message(name="retinue-approvals/GiveUp@1", timeout=TIMEOUT)
+class GiveUp(Work[tuple[Row, ...]]):
+    """Cancels those that wait of what a run has asked, or of what has replaced it: nobody goes on with it. Answers with their rows.
+
+    Attributes:
+        ids: The requests.
+        owner: For whom the run went, subject, tenant and session: what was asked for anybody else stays.
+        now_ms: The time.
+        via: The desk that they are cancelled at.
+        runs: Runs of which all that waits is cancelled.
+    """
+
+    ids: tuple[str, ...]
+    owner: tuple[str, str | None, str | None]
+    now_ms: int
+    via: str = ""
+    runs: tuple[str, ...] = ()
+
+    def run(self, database: Database) -> tuple[Row, ...]:
+        """See the class. Raises ApprovalError ("clock")."""
+        now = moment(database, self.now_ms)
+        of_runs = (row for run in self.runs for row in rows(database, "SELECT id FROM requests WHERE status = 'pending' AND run = ?", run))
+        ids = dict.fromkeys((*self.ids, *(row["id"] for row in of_runs)))
+        return tuple(row for request in ids for row in self._given_up(database, request, now))
+
+    def _given_up(self, database: Database, request: str, now: int) -> list[Row]:
+        for _ in range(MOST_EDITS):
+            row = first(database, "SELECT * FROM requests WHERE id = ?", request)
+            if row is None or (row["subject"], row["tenant"], row["session"]) != self.owner:
+                break
+            if status_at(row, now)["status"] == "pending":
+                cancel(database, row["id"], ASKER, GIVEN_UP, now, self.via)
+                return [find_one(database, row["id"])]
+            if row["edited_to"] is None:
+                break
+            request = row["edited_to"]
+        return []
 
 
 @message(name="retinue-approvals/AddFeedback@1", timeout=TIMEOUT)

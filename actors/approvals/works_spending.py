@@ -19,6 +19,7 @@ from retinue.actors.approvals.ledger import (
     read_at,
     rows,
     seen_at,
+    take_back_lost,
     unresolved,
 )
 from retinue.actors.approvals.owners import folder_of, forget_the_dead, is_alive
@@ -235,28 +236,31 @@ def _request_of(database: Database, jti: str) -> str | None:
 
 @message(name="retinue-approvals/Tidy@1", timeout=TIMEOUT)
 class Tidy(Work[tuple[Row, ...]]):
-    """Ends what is due, finds what was interrupted, and forgets what nobody can use any more. Answers with what was found interrupted by this.
+    """Ends what is due, and what runs ask whose process has ended; finds what was interrupted, and forgets what nobody can use any more. Answers with what was found interrupted by this.
 
     Attributes:
         now_ms: The time.
-        ended: An owner that has ended in good order, whose open ones are interrupted too.
+        ended: An owner that has ended in good order, whose open ones are interrupted too, and whose runs ask nothing any more.
         owner: Who asks.
         running: What is really in progress there: any other open one of it was interrupted, though its process lives.
+        via: The desk that tidies.
     """
 
     now_ms: int
     ended: str = ""
     owner: str = ""
     running: tuple[str, ...] = ()
+    via: str = ""
 
     def run(self, database: Database) -> tuple[Row, ...]:
         """See the class. Raises ApprovalError ("clock")."""
         now = moment(database, self.now_ms)
         expire_due(database, now)
+        waiting = take_back_lost(database, now, ended=self.ended, via=self.via)
         interrupted = []
         folder = folder_of(database)
         still_open = rows(database, "SELECT * FROM spent WHERE outcome IS NULL")
-        forget_the_dead(folder, {row["owner"] for row in still_open})
+        forget_the_dead(folder, waiting | {row["owner"] for row in still_open})
         for row in still_open:
             left = row["owner"] == self.owner and row["jti"] not in self.running
             if left or row["owner"] == self.ended or is_alive(row["owner"], folder) is False:

@@ -16,6 +16,7 @@ from retinue.actors.runtime.carrying import CarriedApprovals, carry
 from retinue.actors.runtime.errors import AskTimeout
 from retinue.security.approvals import ApprovalRequest
 from retinue.security.errors import ApprovalError, DefinitionError, Denied
+from retinue.security.whole_texts import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,8 @@ __all__ = ["Decision", "check_question", "decision", "no_such_request", "take_ba
 MOST_EDITS: Final = 64
 """Requests in a row, each of which replaces the one before, that are followed to the last."""
 
+AT_ONCE: Final = 500
+"""Requests that are taken back in one go: the desk does nothing else meanwhile."""
 
 ASKER: Final = "whoever asked"
 """The name under which a request is taken back whose run was given up."""
@@ -111,34 +114,30 @@ async def _get(book: SystemApprovals, turn: Delivery, request_id: str) -> Approv
     return request if belongs_to(request, turn) else None
 
 
-async def take_back(kernel: Kernel, owner: tuple[str, str | None, str | None], request_ids: Sequence[str]) -> None:
+async def take_back(
+    kernel: Kernel, owner: tuple[str, str | None, str | None], request_ids: Sequence[str], runs: Sequence[str] = ()
+) -> None:
     """Cancels requests that nobody waits for any more. Those that are decided, and those that were made for somebody else, stay as they are.
 
     Args:
         kernel: The system.
         owner: For whom they were made: subject, tenant, session.
         request_ids: Their ids.
+        runs: Runs that are over: all that they have asked.
     """
     book: SystemApprovals | None = getattr(kernel.gate.desk, "book", None)
     if book is not None:
-        await kernel.consult(_take_back, book, owner, tuple(dict.fromkeys(request_ids)), holder=True)
+        await kernel.consult(_take_back, book, owner, tuple(dict.fromkeys(request_ids)), tuple(map(whole, runs)), holder=True)
 
 
-async def _take_back(book: SystemApprovals, owner: tuple[str, str | None, str | None], request_ids: tuple[str, ...]) -> None:
-    for first in request_ids:
-        request_id = first
-        for _ in range(MOST_EDITS):
-            try:
-                request = await book.get(request_id)
-                if (request.subject, request.tenant, request.session) != owner:
-                    break
-                if request.status == "pending":
-                    await book.cancel(request_id, reviewer=ASKER, note=GIVEN_UP)
-            except ApprovalError:  # it was decided meanwhile, or nobody knows of it
-                break
-            if request.edited_to is None:
-                break
-            request_id = request.edited_to
+async def _take_back(
+    book: SystemApprovals, owner: tuple[str, str | None, str | None], request_ids: tuple[str, ...], runs: tuple[str, ...]
+) -> None:
+    from retinue.actors.approvals.messages import TakeBack
+
+    for begin in range(0, max(len(request_ids), len(runs)), AT_ONCE):
+        end = begin + AT_ONCE
+        await book._tell(TakeBack(request_ids[begin:end], owner, runs[begin:end]))
 
 
 def taken_back(request: ApprovalRequest) -> bool:

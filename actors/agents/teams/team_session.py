@@ -15,7 +15,7 @@ from retinue.actors.agents.events import ApprovalNeeded
 from retinue.actors.agents.inputs import own_message
 from retinue.actors.agents.isolation import ends_all
 from retinue.actors.agents.keys import session_key, session_of
-from retinue.actors.agents.leaving import leave, owner_of, say_what_was_left
+from retinue.actors.agents.leaving import Left, leave, owner_of, say_what_was_left
 from retinue.actors.agents.message import (
     AgentMessage,
     Cancel,
@@ -220,10 +220,12 @@ class TeamSession(Session):
                 ) from error
             raise
         finally:
-            self._run_id = None
+            asked, self._run_id = self._run_id, None
             self._strays = run.journal.strays
             if not settled:
                 await self._ended_early(run, trees, parked, ended)
+            if asked and asked not in self._kept.parked:  # also what it was cancelled over before it heard of it
+                await leave(self.ctx, self.keeper, Left(owner_of(self.ctx.security), runs=(asked,)))
         if run.streamed:
             await emit(RunEnd(answer))
         return answer

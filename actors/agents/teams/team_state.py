@@ -52,7 +52,7 @@ class ParkedTeam:
 
     def left(self, subject: str | None = None, tenant: str | None = None) -> Left:
         """What is left of it where nobody goes on with it. The arguments are those of `Cancel`."""
-        return self.journal.left(self.owner, subject, tenant)
+        return attrs.evolve(self.journal.left(self.owner, subject, tenant), runs=(self.id,))
 
 
 @attrs.frozen

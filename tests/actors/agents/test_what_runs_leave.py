@@ -140,7 +140,7 @@ async def test_a_desk_that_does_not_answer_holds_up_who_asks_again_once_and_not_
 ) -> None:
     sender, tried = Sender(), list[int]()
 
-    async def take_back(_kernel: object, _owner: object, requests: list[str]) -> None:
+    async def take_back(_kernel: object, _owner: object, requests: list[str], _runs: list[str]) -> None:
         tried.append(len(requests))
         await trio.sleep_forever()
 
