@@ -105,6 +105,9 @@ def prepare(
     """
     kernel = cell.kernel
     turn: Any = current()
+    hints = None if kernel.tracer is None else hinted.get()
+    if hints is not None:
+        hinted.set(None)  # first: they are of this message, and of no later one, should this one not be sent
     handler, message = addressed(cell, message, streamed=streamed)
     security = sending(kernel, turn, context, cell)
     in_turn = turn.__class__ is Delivery and turn.cell.kernel is kernel
@@ -113,10 +116,9 @@ def prepare(
         trace = sent_in(kernel, turn if in_turn else None)
         if trace is not None:
             delivery.postmark = Postmark((), trace)
-        if kernel.tracer is not None and (hints := hinted.get()) is not None:
+        if hints is not None:
             delivery.postmark = delivery.postmark or Postmark()
             delivery.postmark.hints = hints
-            hinted.set(None)
     if approvals:
         delivery.postmark = delivery.postmark or Postmark()
         delivery.postmark.approvals = tokens_of(approvals)

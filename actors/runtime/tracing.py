@@ -6,13 +6,14 @@ and ends. The span that a message was sent in travels in its postmark, as a W3C 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.security.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from retinue.actors.runtime.current import Delivery
     from retinue.actors.runtime.kernel import Kernel
@@ -164,10 +165,17 @@ def sent_in(kernel: Kernel, turn: Delivery | None) -> str | None:
     return None if turn is None else trace_of(turn)
 
 
-def unseen(kernel: Kernel) -> None:
-    """The next message that is sent here has no span."""
-    if kernel.tracer is not None:
-        hinted.set(UNSEEN)
+@contextmanager
+def unseen(kernel: Kernel) -> Iterator[None]:
+    """The message that is sent within, the next one, has no span."""
+    if kernel.tracer is None:
+        yield
+        return
+    hinted.set(UNSEEN)
+    try:
+        yield
+    finally:
+        hinted.set(None)  # where it could not be sent, it is not the next one
 
 
 def ready(tracing: object) -> Tracing:

@@ -6,6 +6,7 @@ import inspect
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -298,11 +299,8 @@ class TeamRun:
 
         async def clear() -> None:
             ref = self._roster.place(member).member.ref
-            unseen(self._home._cell.kernel)
-            try:
+            with unseen(self._home._cell.kernel), suppress(Unhandled):  # then it remembers nothing
                 await ref.ask(ClearMemory(session, recursive=True))
-            except Unhandled:  # it remembers nothing
-                pass
 
         await self._step(("forget", member, session), clear, None)
 

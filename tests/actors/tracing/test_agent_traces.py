@@ -11,6 +11,7 @@ import trio
 import retinue as rt
 from agent_players import Hanging, read
 from retinue import llm
+from team_players import Made
 from trace_reading import one, read_spans, tree_of
 
 
@@ -270,3 +271,19 @@ async def test_the_sessions_of_pieces_are_forgotten_without_a_span_and_a_memory_
     spans = read_spans(tmp_path)
     assert [each.name for each in spans if not each.name.startswith(("invoke_agent", "chat"))] == ["ClearMemory"]
     assert len(spans) == 6
+
+
+async def test_what_is_asked_after_a_memory_that_there_is_none_of_was_forgotten_has_its_span(tmp_path: Path) -> None:
+    class Plain(rt.Actor):
+        @rt.handler
+        def answer(self, message: rt.AgentMessage) -> rt.AgentMessage:
+            return rt.AgentMessage("hi")
+
+    async def forward(run: rt.TeamRun) -> rt.AgentMessage:
+        await run.forget("plain", "another")
+        return await run.ask("plain", run.message)
+
+    async with rt.ActorSystem("plain", data_dir=tmp_path, tracing=rt.Tracing()) as system:
+        team = await system.spawn(Made, {"plain": await system.spawn(Plain)}, forward, name="team")
+        assert (await team.ask("hi")).content == "hi"
+    assert tree_of(read_spans(tmp_path)) == [["invoke_agent team", "AgentMessage"]]
