@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import trio
 
 from retinue.actors.agents.calling import Outcome, carry_out, execute, finish, guarded, say_started, told_of_edit
 from retinue.actors.agents.edits import edited, hooked
@@ -78,6 +79,7 @@ async def park(turn: Turn, results: Mapping[str, Step], waiting: Sequence[Parked
     requests = tuple(request for call in waiting if not call.consented for request in call.requests)
     if "on_approval_required" in turn.d.phases:
         await turn.run_hooks("on_approval_required", requests)
+    await trio.lowlevel.checkpoint_if_cancelled()  # whoever has given up hears of no run, and could not go on with it
     run = turn.run_id()
     turn.home.park(_set_aside(turn, results, waiting))
     turn.settled = True

@@ -244,7 +244,8 @@ class Session(Actor):
         """Of a run that ends: calls that wait, where the run does not; and what else people were asked for it."""
         parked = self._state.parked
         over = () if turn.asked is None or turn.asked in parked else (turn.asked,)
-        waiting = [each for each in turn.outcomes.values() if isinstance(each, ParkedCall)]
+        ended = turn.inner is not None or not turn.settled
+        waiting = [each for each in turn.outcomes.values() if isinstance(each, ParkedCall)] if ended else []
         if not waiting and not over:
             return
         runs = {each.inner for one in parked.values() for each in one.waiting}

@@ -198,6 +198,7 @@ class TeamSession(Session):
                 run.trees = trees
                 answer = await run.carry_out(team.forward)
             if answer is None:
+                await trio.lowlevel.checkpoint_if_cancelled()  # as for an agent: whoever has given up hears of no run
                 settled = True
                 raise await self._set_aside(run, trees, parked, wait)
             await trio.lowlevel.checkpoint_if_cancelled()  # who was told that nothing is remembered was told the truth

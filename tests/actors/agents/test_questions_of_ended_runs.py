@@ -169,3 +169,25 @@ async def test_what_runs_of_a_killed_process_have_asked_takes_no_room_from_other
         for name in "abc":
             await parked_by(agent, rt.AgentMessage("go", session=name))
         assert await pending(system) == 3
+
+
+@pytest.mark.parametrize("of", ["agent", "team"])
+async def test_a_run_whose_asker_has_left_is_not_parked_for_nobody(of: str) -> None:
+    scopes: list[trio.CancelScope] = []
+
+    @rt.hook("on_approval_required")
+    def leave(_context: rt.HookContext) -> object:
+        while scopes:
+            scopes.pop().cancel()
+        return rt.Continue()
+
+    async with rt.ActorSystem("desk") as system:
+        spec = (await Sender().agent(system, "bob")).with_options({"hooks": [leave]})
+        agent = await system.spawn(rt.Agent, **spec.options)
+        front = agent if of == "agent" else await system.spawn(rt.Sequential, {"inner": agent})
+        with trio.CancelScope() as scope:
+            scopes.append(scope)
+            await front.ask("go")
+        assert scope.cancelled_caught and await pending(system) == 0
+        assert not await agent.ask(rt.Cancel("0"))
+        assert (await parked_by(front, "go")).run is not None
