@@ -20,6 +20,7 @@ from retinue.actors.agents.inputs import checked_session
 from retinue.actors.agents.keys import session_key
 from retinue.actors.agents.message import AgentMessage
 from retinue.actors.runtime.actor import Actor, handler
+from retinue.actors.runtime.current import current
 from retinue.actors.runtime.door import run_that_asks
 from retinue.actors.runtime.errors import Unanswered
 from retinue.actors.tools.action_messages import ActionReturn, ActionState, ActionValid, FunctionCall, GetActions
@@ -165,6 +166,10 @@ class ActionExecutor(Actor):
         except ApprovalRequired:
             raise  # the asker's business: the call is made once more, with the token
         except AuthorityError as error:
+            if approvals and getattr(error, "reason", None) == "spent" and run_that_asks(current()) is not None:
+                return await self._run(
+                    action, parameters, ()
+                )  # it was for another call of the run that is as this one: this one is asked for anew
             return _failed(name, args, f"not permitted: {error}", "API_ERROR", "CLOSED")
         except Unanswered as error:
             return _failed(name, args, f"{name} did not answer: {error}", "API_ERROR")

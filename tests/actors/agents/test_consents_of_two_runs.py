@@ -132,6 +132,33 @@ async def test_calls_by_an_action_executor_are_of_the_run_that_has_them_made() -
         assert paid == [5]
 
 
+async def test_calls_that_are_alike_and_made_at_once_by_an_action_executor_need_a_consent_each() -> None:
+    paid: list[int] = []
+
+    @rt.tool(approval=True)
+    def pay(cents: int) -> str:
+        """Pays."""
+        paid.append(cents)
+        return "paid"
+
+    class Payers(rt.Team):
+        async def forward(self, run: rt.TeamRun) -> str:
+            call = {"name": "pay", "parameters": {"cents": 5}}
+            answers = await run.gather([("acts", rt.AgentMessage(call, session=run.message.session))] * 3)
+            return "|".join(one.content.state for one in answers)
+
+    async with rt.ActorSystem("desk") as system:
+        team = await system.spawn(Payers, {"acts": await system.spawn(rt.ActionExecutor, [pay])})
+        message: Any = "go"
+        for consents in range(1, 4):
+            waiting = await parked_by(team, message)
+            [wanted] = [one for one in await system.approvals.pending() if one.run == waiting.run]
+            await system.approvals.approve(wanted.id, reviewer="carol")
+            message = rt.Resume(waiting)
+            assert len(paid) == consents - 1
+        assert (await team.ask(message)).content == "SUCCESS|SUCCESS|SUCCESS" and paid == [5, 5, 5]
+
+
 async def test_messages_that_one_sends_oneself_are_one_question_as_ever() -> None:
     async with rt.ActorSystem("desk") as system:
         acts = await system.spawn(rt.ActionExecutor, [refund])
