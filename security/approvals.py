@@ -41,6 +41,14 @@ MAX_TEXT: Final = 16_384
 MAX_PATH: Final = 2_048
 """Characters of an actor's path."""
 
+MOST_EDITS: Final = 64
+"""Requests in a row, each of which replaces the one before, that are followed to the last."""
+
+ASKER: Final = "whoever asked"
+"""The name under which a request is taken back whose run is over."""
+
+GIVEN_UP: Final = "the run that asked was given up"
+
 _MAX_NAME: Final = 255
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _ID: Final = re.compile(r"[a-z]{3}_[a-z2-7]{26}", re.ASCII)

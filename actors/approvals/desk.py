@@ -33,11 +33,10 @@ from retinue.actors.approvals.tables import Row, request_of, row_of
 from retinue.actors.approvals.works_asking import Decide, Edit, Get, GiveUp, Mark, Search
 from retinue.actors.approvals.works_spending import KeepStanding, Resolve, Tidy, WithdrawStanding
 from retinue.actors.runtime.actor import Actor, handler
-from retinue.actors.runtime.deciding import ASKER, GIVEN_UP
 from retinue.actors.runtime.deferred import Deferred
 from retinue.actors.runtime.watch import StopReason
 from retinue.actors.store.errors import StoreUnavailable
-from retinue.security.approvals import ApprovalRequest
+from retinue.security.approvals import ASKER, GIVEN_UP, ApprovalRequest
 from retinue.security.errors import ApprovalError, AuthorityError
 from retinue.security.standing import StandingConsent, sign_standing
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from retinue.actors.approvals.owners import folder_of, is_alive
-from retinue.actors.runtime.deciding import ASKER
 from retinue.actors.store.recovery import RECOVERIES
+from retinue.security.approvals import ASKER
 from retinue.security.errors import ApprovalError
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from retinue.actors.approvals.ledger import (
 )
 from retinue.actors.approvals.owners import folder_of, is_alive
 from retinue.actors.approvals.tables import Row
-from retinue.actors.runtime.deciding import ASKER, GIVEN_UP, MOST_EDITS
 from retinue.actors.store.work import Work
 from retinue.mailbox.messages import message
-from retinue.security.approvals import MAX_REASONS
+from retinue.security.approvals import ASKER, GIVEN_UP, MAX_REASONS, MOST_EDITS
 from retinue.security.errors import ApprovalError
 from retinue.security.limits import moment as shown_moment
 from retinue.security.visible import quoted

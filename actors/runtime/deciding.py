@@ -14,7 +14,7 @@ import trio
 
 from retinue.actors.runtime.carrying import CarriedApprovals, carry
 from retinue.actors.runtime.errors import AskTimeout
-from retinue.security.approvals import ApprovalRequest
+from retinue.security.approvals import ASKER, MOST_EDITS, ApprovalRequest
 from retinue.security.errors import ApprovalError, DefinitionError, Denied
 from retinue.security.whole_texts import whole
 
@@ -27,16 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Decision", "check_question", "decision", "no_such_request", "take_back", "taken_back"]
 
-MOST_EDITS: Final = 64
-"""Requests in a row, each of which replaces the one before, that are followed to the last."""
-
 AT_ONCE: Final = 500
 """Requests that are taken back in one go: the desk does nothing else meanwhile."""
-
-ASKER: Final = "whoever asked"
-"""The name under which a request is taken back whose run was given up."""
-
-GIVEN_UP: Final = "the run that asked was given up"
 
 
 @attrs.frozen

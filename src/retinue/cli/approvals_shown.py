@@ -78,12 +78,20 @@ def in_short(request: ApprovalRequest) -> list[str]:
     else:
         when = f"{request.status} {moment(request.decided_ms or request.created_ms)}"
     what = request.operation or request.message_type
-    head = f"{request.id}  {visible(what)} at {visible(request.audience)} for {quoted(request.subject)}  {when}"
+    head = f"{request.id}  {visible(what)} at {visible(request.audience)} for {quoted(request.subject)}{_by_run(request.run)}  {when}"
     lines = shown_arguments(request.arguments, width=width() - 2)
     if len(lines) > MOST_LINES:
         rest = f"… {len(lines) - MOST_LINES:,} more lines, {len(request.stored_arguments):,} characters in all: retinue approvals show {request.id}"
         lines = [*lines[:MOST_LINES], rest]
     return [head, *(f"  {line}" for line in lines)]
+
+
+def _by_run(run: str | None) -> str:
+    """The run that asks: its session, and as much of the rest as tells two of them apart."""
+    from retinue.security.visible import quoted
+
+    session, mark, word = (run or "").rpartition("/")
+    return f", run {quoted(session + mark + word[:8])}" if run else ""
 
 
 def tell(request: ApprovalRequest | None, event: dict[str, Any] | None, as_json: bool) -> None:

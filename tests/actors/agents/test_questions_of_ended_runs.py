@@ -13,7 +13,7 @@ import trio
 import retinue as rt
 from retinue.actors.approvals import works_asking
 from retinue.actors.approvals.offline import ApprovalsFile
-from retinue.actors.runtime.deciding import ASKER
+from retinue.security.approvals import ASKER
 from team_players import Made, Sender, parked_by
 
 
