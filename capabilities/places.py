@@ -12,7 +12,9 @@ from retinue.security.errors import RetinueError
 
 __all__ = ["level_of", "raised_at", "raised_through", "shorten"]
 
-_traceback_of: Any = BaseException.__dict__["__traceback__"]  # an exception's class may say something else of itself
+# An exception's class may say something else of itself: what it is, where it was raised, and which parts it has.
+_traceback_of: Any = BaseException.__dict__["__traceback__"]
+_parts_of: Any = BaseExceptionGroup.__dict__["exceptions"]
 
 _OURS = frozenset(("retinue", "trio", "outcome"))
 
@@ -21,13 +23,14 @@ def level_of(error: BaseException) -> int:
     """How loud a log tells of an error that is taken over, so that nobody is raised it: WARNING for what an author's own code raised, which may be a mistake
     in it that nobody would see else; INFO for the typed errors of Retinue, which those who take them over expect.
     """
-    found = error
-    if isinstance(error, BaseExceptionGroup):
-        _, others = error.split(RetinueError)
-        if others is None:
-            return logging.INFO
-        found = others
-    return logging.INFO if isinstance(found, RetinueError) else logging.WARNING
+    todo = [error]
+    while todo:
+        one = todo.pop()
+        if _is(one, BaseExceptionGroup):
+            todo.extend(_parts_of.__get__(one))
+        elif not _is(one, RetinueError):
+            return logging.WARNING
+    return logging.INFO
 
 
 def raised_at(error: BaseException) -> str:
@@ -57,7 +60,7 @@ def shorten(error: BaseException) -> None:
     """Leaves out of an error's traceback the lines of the framework's own that only led to an author's: those of how a message gets to its handler. Where no author's code
     is in it, and for the typed errors of Retinue, it stays as it is.
     """
-    if not isinstance(error, Exception) or isinstance(error, RetinueError | BaseExceptionGroup):
+    if not _is(error, Exception) or _is(error, (RetinueError, BaseExceptionGroup)):
         return
     calls: list[TracebackType] = []
     call: TracebackType | None = _traceback_of.__get__(error)
@@ -72,6 +75,10 @@ def shorten(error: BaseException) -> None:
         if not _is_ours(one.tb_frame):
             made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
     _traceback_of.__set__(error, made)
+
+
+def _is(error: BaseException, kinds: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
+    return issubclass(type(error), kinds)
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -86,9 +86,8 @@ def check_schema(database: Database, schema: Schema) -> int:
     Raises:
         StoreUnavailable: "newer" or "foreign".
     """
-    version, application = number(database, "user_version"), number(database, "application_id")
+    version, application, tables = _seen(database)
     if application != schema.application_id:
-        tables = database.conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if application or version or tables:
             raise StoreUnavailable(
                 f"the file is a database of something else than {schema.name!r} (its application_id is {application}, and not {schema.application_id}): "
@@ -103,6 +102,20 @@ def check_schema(database: Database, schema: Schema) -> int:
             reason="newer",
         )
     return version
+
+
+def _seen(database: Database) -> tuple[int, int, int]:
+    """The file's version, its application's number and how many tables and indexes it has, of one and the same moment: another process may be writing its first step."""
+    connection = database.conn
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")
+    try:
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        return number(database, "user_version"), number(database, "application_id"), int(tables)
+    finally:
+        if alone:
+            _roll_back(connection)
 
 
 def number(database: Database, pragma: str) -> int:

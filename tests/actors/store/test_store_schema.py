@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlite_utils import Database
 
 import retinue as rt
+from retinue.actors.store import schema as schemas
 from retinue.actors.store.database import open_database
 from retinue.actors.store.errors import StoreUnavailable
-from retinue.actors.store.schema import Schema
+from retinue.actors.store.schema import Schema, check_schema
 
 ran: list[str] = []
 
@@ -180,3 +184,25 @@ def test_a_step_is_a_function(steps) -> None:
 def test_a_schema_has_a_name(name) -> None:
     with pytest.raises(rt.DefinitionError, match="1 to 64"):
         Schema(name, ())
+
+
+def test_a_first_step_that_comes_between_two_looks_at_a_file_makes_it_no_strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "people.db"
+    schema = Schema("people", STEPS)
+    mine = Database(sqlite3.connect(path, isolation_level=None))
+    looked = schemas.number
+
+    def then_another_process(database: Any, pragma: str) -> int:
+        found = looked(database, pragma)
+        if database is mine and not path.with_suffix(".made").exists():
+            path.with_suffix(".made").touch()
+            with suppress(StoreUnavailable):  # who looks has it locked for the moment
+                open_database(path, schema, busy_timeout=0.05).close()
+        return found
+
+    monkeypatch.setattr(schemas, "number", then_another_process)
+    assert check_schema(mine, schema) == -1
+    assert path.with_suffix(".made").exists()
+    open_database(path, schema).close()
+    assert check_schema(mine, schema) == schema.version
+    mine.conn.close()
