@@ -327,7 +327,7 @@ async def test_a_name_that_is_looked_up_without_end_does_not_hold_up_the_systems
         with trio.fail_after(10):
             async with rt.ActorSystem("names", tracing=rt.Tracing(otlp="http://collector.invalid/v1/traces")) as system:
                 await (await system.spawn(Doer)).ask(Do())
-        assert asked.is_set() and "1 spans of the system 'names' could not be exported" in caplog.text
+        assert asked.wait(20) and "1 spans of the system 'names' could not be exported" in caplog.text
     finally:
         found.set()
 
