@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
 import retinue as rt
@@ -181,15 +182,19 @@ async def test_a_run_that_waits_for_a_person_is_listed_with_its_request_and_goes
         with pytest.raises(rt.ApprovalRequired) as caught:
             await agent.ask("Write to Bob")
         request = caught.value.requests[0].id
-    assert f"waits for {request}" in call("runs", tmp_path).stdout
-    assert f"consent {request}: pending" in call("show", tmp_path, "last").stdout
+        with trio.fail_after(30):
+            while f"waits for {request}" not in call("runs", tmp_path).stdout:
+                await trio.sleep(0.05)
+        assert f"consent {request}: pending" in call("show", tmp_path, "last").stdout
+    assert "given up" in call("runs", tmp_path).stdout, "what it waited in has ended"
+    assert f"consent {request}: cancelled" in call("show", tmp_path, "last").stdout
     async with rt.ActorSystem(data_dir=tmp_path, tracing=rt.Tracing()) as system:
         script = await system.spawn(llm.Scripted, ["Bob has it."])
         agent = await system.spawn(rt.Agent, model=script, tools=[send_email], name="clerk")
-        token = await system.approvals.approve(request, reviewer="eve")
+        with pytest.raises(rt.ApprovalError):  # nobody waits for it any more
+            await system.approvals.approve(request, reviewer="eve")
         with pytest.raises(rt.NoSuchRun):  # that system has ended, and kept it in memory
-            await agent.ask(rt.Resume(caught.value.run or ""), approvals=[token])
-    assert "decided" in call("runs", tmp_path).stdout.splitlines()[0]
+            await agent.ask(rt.Resume(caught.value.run or ""))
 
 
 async def test_a_run_that_went_on_is_shown_with_the_trace_where_it_did(tmp_path: Path) -> None:

@@ -8,35 +8,42 @@ from pathlib import Path
 import pytest
 
 import retinue as rt
-from retinue import llm
 from retinue.viewing.consents import states_of
 
 
-@rt.tool(approval=True)
-def send(to: str) -> str:
-    """Sends."""
-    return to
+@rt.message
+class Send(rt.Request[str]):
+    to: str
+
+
+class Post(rt.Actor):
+    @rt.handler(requires="post.send", approval=True)
+    def send(self, message: Send) -> str:
+        return message.to
 
 
 async def asked(folder: Path, *decisions: str) -> list[str]:
-    """Requests with these decisions."""
+    """Requests with these decisions, of somebody who can send the message again: they outlast their system."""
     ids = []
     async with rt.ActorSystem(data_dir=folder) as system:
+        post = await system.spawn(Post)
         for number, decision in enumerate(decisions):
-            model = await system.spawn(llm.Scripted, [llm.tool_calls(("send", {"to": f"{number}"}))])
-            agent = await system.spawn(rt.Agent, model=model, tools=[send])
             with pytest.raises(rt.ApprovalRequired) as caught:
-                await agent.ask("Send")
+                await post.ask(Send(f"{number}"))
             ids.append(caught.value.requests[0].id)
             if decision == "approved":
                 await system.approvals.approve(ids[-1], reviewer="eve")
             elif decision == "rejected":
                 await system.approvals.reject(ids[-1], reviewer="eve")
+            elif decision == "cancelled":
+                await system.approvals.cancel(ids[-1])
+            elif decision == "edited":
+                await system.approvals.edit(ids[-1], {"to": "another"}, reviewer="eve")
     return ids
 
 
 async def test_states_are_those_of_the_file_and_unknown_requests_are_left_out(tmp_path: Path) -> None:
-    decisions = ["pending", "approved", "rejected"]
+    decisions = ["pending", "approved", "rejected", "cancelled", "edited"]
     ids = await asked(tmp_path, *decisions)
     assert states_of(tmp_path, [*ids, "apr_unknown", "%"]) == dict(zip(ids, decisions, strict=True))
 

@@ -121,10 +121,11 @@ def runs(data_dir: Path, last: int, everything: bool, as_json: bool) -> None:
 
 def _line(summary: Summary, states: Mapping[str, str]) -> str:
     from retinue.viewing.text import harmless
-    from retinue.viewing.words import cost, counted, length, moment, pending, title, tokens
+    from retinue.viewing.words import cost, counted, given_up, length, moment, pending, title, tokens
 
     waiting = pending(summary, states)
-    status = {"ok": "ok", "error": "failed", "waits": "waits" if waiting else "decided", "unfinished": "not ended"}[summary.status]
+    waits = "waits" if waiting else "given up" if given_up(summary, states) else "decided"
+    status = {"ok": "ok", "error": "failed", "waits": waits, "unfinished": "not ended"}[summary.status]
     what = harmless(title(summary)[:WIDEST]) + ("…" if len(title(summary)) > WIDEST else "")
     parts = [f"{harmless(summary.trace.short)}  {moment(summary.started_ns)}  {status:<9}  {length(summary.duration_ns):>9}  {what}"]
     if summary.models.calls:

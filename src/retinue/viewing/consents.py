@@ -7,15 +7,18 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from retinue.viewing.errors import TraceFileError
 from retinue.viewing.reading import opened_to_read
 
 __all__ = ["states_of"]
 
+_STATE: Final = "SELECT status, expires_ms, edited_to FROM requests WHERE id = ?"
+
 
 def states_of(folder: Path, requests: Iterable[str]) -> dict[str, str]:
-    """The states by the requests' ids: "pending", "approved", "rejected", "expired" or "cancelled". Those that the file does not have are left out, and so are all
+    """The states by the requests' ids: "pending", "approved", "rejected", "expired", "edited" or "cancelled". Those that the file does not have are left out, and so are all
     where there is no file, or none that can be read: then the trace says what it knows.
 
     Args:
@@ -32,8 +35,9 @@ def states_of(folder: Path, requests: Iterable[str]) -> dict[str, str]:
     try:
         with closing(opened_to_read(folder / FILE)) as connection:
             for request in wanted:
-                for status, expires_ms in connection.execute("SELECT status, expires_ms FROM requests WHERE id = ?", (request,)):
-                    found[request] = "expired" if status == "pending" and expires_ms <= now_ms else str(status)
+                for status, expires_ms, edited_to in connection.execute(_STATE, (request,)):
+                    late = status == "pending" and expires_ms <= now_ms
+                    found[request] = "expired" if late else "edited" if edited_to is not None else str(status)
     except (TraceFileError, sqlite3.Error):
         return {}
     return found

@@ -82,13 +82,18 @@ def status_words(summary: Summary, states: Mapping[str, str]) -> str:
         states: What has become of requests for consent, by their ids.
     """
     if summary.status == "waits" and not pending(summary, states):
-        return "waited for consent, which was decided"
+        return "waited for consent, and was given up" if given_up(summary, states) else "waited for consent, which was decided"
     return STATUSES[summary.status]
 
 
 def pending(summary: Summary, states: Mapping[str, str]) -> tuple[str, ...]:
     """The requests that a run waits for still, as far as is known."""
     return tuple(one for one in summary.waiting if states.get(one, "pending") == "pending")
+
+
+def given_up(summary: Summary, states: Mapping[str, str]) -> bool:
+    """Whether a run waited for consent that nobody gave or refused: it was given up, or its process has ended, and all that it had asked was taken back or lapsed."""
+    return bool(summary.waiting) and all(states.get(one) in ("cancelled", "expired") for one in summary.waiting)
 
 
 def title(summary: Summary) -> str:

@@ -308,6 +308,7 @@ async def test_a_start_may_use_its_own_ref_and_other_keys() -> None:
         book = Book(on_start=start)
         sessions = await system.spawn_virtual(Session, book, name="sessions")
         assert await sessions["a"].ask(Count()) == 1
+        await system.wait_quiet()
         assert book.numbers == {("a", "self"): [1], ("b", "self"): [1]}
 
 
