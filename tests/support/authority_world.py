@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+import trio
 
 import retinue as rt
 from authority_model import RISKS, Warrant
@@ -403,6 +404,8 @@ class World:
         kernel = self.system._kernel
         if len(kernel.portal) or kernel.ready:  # after that of the threads: what one handed over before it came to rest is still to come
             return "working"
+        if not self.delay and any(entry[2] is not None and entry[0] < trio.current_time() + 1 for entry in kernel.deadlines._heap):
+            return "working"  # a timer is about to tick, where the clock goes by itself
         return "" if not found else "waiting" if all(map(self._blocked, found)) else "working"
 
     def _blocked(self, mark: int) -> bool:
