@@ -220,8 +220,8 @@ class World:
         self.handles.append(Handle(root, Warrant(real=frozenset([root]), root=root)))
 
     def seat(self, number: int) -> Seat:
-        """One of the actors that are alive."""
-        alive = [seat for seat in self.seats if seat.ref.alive]
+        """One of the actors that are alive; when the system has ended, while a thread's script goes on, one that was."""
+        alive = [seat for seat in self.seats if seat.ref.alive] or self.seats
         return alive[number % len(alive)]
 
     def handle(self, number: int) -> Handle:
