@@ -6,7 +6,7 @@ keeper until the same subject asks again: no other authority may do it.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from retinue.security.context import SecurityContext
 
 __all__ = ["NOBODY", "Left", "Owner", "leave", "leave_all", "left_of", "owner_of", "say_what_was_left"]
+
+_log = logging.getLogger("retinue.agents")
 
 Owner: TypeAlias = "tuple[str, str | None, str | None]"
 """For whom a run goes: subject, tenant, and the session of their authority."""
@@ -103,9 +105,14 @@ async def _leave_all(ctx: ActorContext, keeper: Keeper, several: Iterable[Left])
             ids.extend(requests)
             runs.extend(left.runs)
     if asked:  # one bound for all of them: whoever asks now waits for it
-        with trio.move_on_after(TAKING_BACK, shield=True), contextlib.suppress(RetinueError):  # the system ends, or the desk cannot be used
-            for owner, (ids, runs) in asked.items():
-                await take_back(ctx._cell.kernel, owner, ids, runs)
+        with trio.move_on_after(TAKING_BACK, shield=True) as scope:
+            try:
+                for owner, (ids, runs) in asked.items():
+                    await take_back(ctx._cell.kernel, owner, ids, runs)
+            except RetinueError as error:  # the system ends, or the desk cannot be used
+                _log.info("%s: what people were asked for runs that are over could not be taken back: %s", ctx.path, error)
+        if scope.cancelled_caught:
+            _log.warning("%s: what people were asked for runs that are over was not taken back within %g s", ctx.path, TAKING_BACK)
 
 
 def _tell(ctx: ActorContext, keeper: Keeper, left: Left) -> None:

@@ -7,11 +7,13 @@ spent stays spent, and events are only added.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from retinue.actors.store.database import Schema
+from retinue.actors.store.schema import Migration
 from retinue.security.approvals import BINDING_FIELDS, ApprovalRequest, Binding
 from retinue.security.canonical import digest
 from retinue.security.errors import ApprovalError, DefinitionError
@@ -177,27 +179,15 @@ _OWNERS: Final = (
 )
 
 
-def _first(database: Database) -> None:
-    for statement in _STATEMENTS:
-        database.execute(statement)
+def _step(statements: Iterable[str]) -> Migration:
+    def step(database: Database) -> None:
+        for statement in statements:
+            database.execute(statement)
+
+    return step
 
 
-def _bounds(database: Database) -> None:
-    for statement in _BOUNDS:
-        database.execute(statement)
-
-
-def _runs(database: Database) -> None:
-    for statement in _RUNS:
-        database.execute(statement)
-
-
-def _owners(database: Database) -> None:
-    for statement in _OWNERS:
-        database.execute(statement)
-
-
-SCHEMA: Final = Schema("approvals", (_first, _bounds, _runs, _owners))
+SCHEMA: Final = Schema("approvals", map(_step, (_STATEMENTS, _BOUNDS, _RUNS, _OWNERS)))
 """The schema of `approvals.db`."""
 
 
