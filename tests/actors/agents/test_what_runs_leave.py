@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -269,3 +270,20 @@ async def test_what_is_left_for_subjects_that_do_not_come_again_is_bounded() -> 
         keeper.leave(Left((f"s{number}", None, None), [(None, None)]))
     assert len(keeper.left) == keeping.MOST_LEFT and time.monotonic() - began < 10
     assert not keeper.take_left("s0", None) and keeper.take_left(f"s{3 * keeping.MOST_LEFT - 1}", None)
+
+
+@pytest.mark.parametrize(("hangs", "told"), [(True, "not taken back within 2 s"), (False, "could not be taken back: the desk is closed")])
+async def test_that_people_are_asked_still_for_a_run_that_is_over_is_logged(
+    hangs: bool, told: str, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def take_back(*_: Any) -> None:
+        if hangs:
+            await trio.sleep_forever()
+        raise rt.StoreUnavailable("the desk is closed", reason="closed")
+
+    monkeypatch.setattr(leaving, "take_back", take_back)
+    caplog.set_level("INFO", "retinue.agents")
+    keeper: Any = SimpleNamespace(waits=lambda _: False)
+    ctx: Any = SimpleNamespace(path="/user/clerk", _cell=SimpleNamespace(kernel=None))
+    await leaving.leave(ctx, keeper, leaving.Left(("ada", None, None), runs=("0/1",)))
+    assert "/user/clerk: what people were asked for runs that are over" in caplog.text and told in caplog.text
